@@ -1,0 +1,52 @@
+# make run    the main job: the shipped model and traces, a verdict, a report
+# make test   everything that CI checks
+#
+# PYTHON       the interpreter for .venv (3.11 or newer)
+# TORCH_INDEX  URL of an extra package index, for machines that need another torch wheel
+
+PYTHON ?= python3
+TORCH_INDEX ?=
+BIN := .venv/bin
+INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-input \
+	--constraint constraints.txt $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
+
+.DELETE_ON_ERROR:
+.PHONY: run test lint types imports units clean
+
+run: .venv/.installed
+	@$(BIN)/replaycheck run
+
+test: lint types imports units
+
+lint: .venv/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: .venv/.installed-dev
+	$(BIN)/mypy --strict
+
+imports: .venv/.installed-dev
+	$(BIN)/lint-imports
+
+units: .venv/.installed-dev
+	$(BIN)/pytest
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
+
+.venv/.created:
+	@$(PYTHON) -c 'import sys; v = sys.version.split()[0]; sys.exit(f"make: {sys.executable} is Python {v}; replaycheck needs 3.11 or newer: make PYTHON=python3.12 ...") if sys.version_info < (3, 11) else None'
+	@echo "make: creating .venv" >&2
+	@$(PYTHON) -m venv .venv
+	@touch $@
+
+# A stamp is younger than what it was installed from, so nothing is installed twice.
+.venv/.installed: .venv/.created pyproject.toml constraints.txt
+	@echo "make: installing replaycheck into .venv (some minutes the first time)" >&2
+	@$(INSTALL) --editable .
+	@touch $@
+
+.venv/.installed-dev: .venv/.created pyproject.toml constraints.txt
+	@echo "make: installing replaycheck and the tools of make test into .venv (some minutes the first time)" >&2
+	@$(INSTALL) --editable '.[dev,models]'
+	@touch .venv/.installed $@

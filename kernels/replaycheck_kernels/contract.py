@@ -1,0 +1,157 @@
+"""The one call that all KDA implementations share, and what an implementation declares.
+
+Shapes: N tokens of R sequences packed back to back (varlen), H heads, key width K, value width V. A state is [V, K] per
+head with K contiguous. Inputs hold values of the recipe's activation precision in an fp32 container (fp64 for ``oracle``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import torch
+from torch import Tensor
+
+from .recipe import Recipe
+
+
+class SnapshotSource(StrEnum):
+    """Which tensor of the kernel a snapshot is read from."""
+
+    #: the accumulator that is carried over chunks (fp32 registers)
+    ACCUMULATOR = "accumulator"
+    #: the per-chunk state h[c] as stored for the output pass (activation dtype)
+    CHUNK_STATE = "chunk-state"
+    #: the state after the sequence's last token
+    FINAL = "final"
+
+
+@dataclass(frozen=True)
+class SnapshotRow:
+    """Ask for the state of ``sequence`` at the start of its chunk ``chunk`` (or its final state) in ``destination``."""
+
+    sequence: int
+    chunk: int
+    destination: int
+    source: SnapshotSource
+
+
+@dataclass(frozen=True)
+class KdaInputs:
+    """The tensors of one call.
+
+    Attributes:
+        q, k: [N, H, K] after convolution and SiLU, before the norm.
+        v: [N, H, V].
+        a: [N, H, K] raw decay, before bias and softplus.
+        b: [N, H] raw beta, before the sigmoid.
+        A_log: [H], fp32 (natural log of the decay rate).
+        dt_bias: [H, K], fp32.
+        offsets: R + 1 token offsets of the packed sequences.
+        starts: absolute position of each sequence's first token; used by recipes with an absolute grid only.
+    """
+
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    a: Tensor
+    b: Tensor
+    A_log: Tensor
+    dt_bias: Tensor
+    offsets: tuple[int, ...]
+    starts: tuple[int, ...] = field(default=())
+
+    @property
+    def sequences(self) -> int:
+        return len(self.offsets) - 1
+
+    def start(self, sequence: int) -> int:
+        """Absolute position of the sequence's first token; 0 where the caller gave none."""
+        return self.starts[sequence] if self.starts else 0
+
+    def lengths(self) -> list[int]:
+        return [end - start for start, end in zip(self.offsets, self.offsets[1:], strict=False)]
+
+
+@dataclass(frozen=True)
+class KdaOutput:
+    """o: [N, H, V]; final: [R, H, V, K] accumulators; snapshots: [len(rows), H, V, K] in the rows' order."""
+
+    o: Tensor
+    final: Tensor
+    snapshots: Tensor
+
+
+Forward = Callable[[KdaInputs, Tensor, Sequence[SnapshotRow], Recipe], KdaOutput]
+
+
+@dataclass(frozen=True)
+class StateKernel:
+    """An implementation: its name, its form, what it can do, and the call.
+
+    Attributes:
+        name: recorded by a run, e.g. ``ours/chunk-emulator``.
+        form: ``chunk`` or ``recurrent``.
+        sources: snapshot sources it can read.
+        recipes: recipe names it runs; None means any recipe.
+        forward: pure function of inputs and initial states [R, H, V, K]; it doesn't write to its arguments.
+    """
+
+    name: str
+    form: str
+    sources: frozenset[SnapshotSource]
+    recipes: frozenset[str] | None
+    forward: Forward
+
+    def __call__(
+        self, inputs: KdaInputs, initial: Tensor, snapshots: Sequence[SnapshotRow], recipe: Recipe
+    ) -> KdaOutput:
+        self._check(inputs, initial, snapshots, recipe)
+        return self.forward(inputs, initial, snapshots, recipe)
+
+    def _check(self, inputs: KdaInputs, initial: Tensor, rows: Sequence[SnapshotRow], recipe: Recipe) -> None:
+        """Refuse what the kernel can't do; no silent fallback."""
+        if self.recipes is not None and recipe.name not in self.recipes:
+            raise ValueError(f"{self.name} doesn't run recipe {recipe.name!r}; it runs {', '.join(sorted(self.recipes))}")
+        for row in rows:
+            if row.source not in self.sources:
+                allowed = ", ".join(sorted(self.sources))
+                raise ValueError(f"{self.name} can't snapshot from {row.source!s}; it can from {allowed}")
+        heads, value, key = inputs.v.shape[1], inputs.v.shape[2], inputs.k.shape[2]
+        if tuple(initial.shape) != (inputs.sequences, heads, value, key):
+            raise ValueError(
+                f"{self.name}: initial states have shape {tuple(initial.shape)}; "
+                f"[sequences, heads, V, K] = {(inputs.sequences, heads, value, key)} is needed"
+            )
+        if inputs.offsets[-1] != inputs.q.shape[0] or any(n < 1 for n in inputs.lengths()):
+            raise ValueError(f"{self.name}: offsets {inputs.offsets} must rise by ≥ 1 and end at {inputs.q.shape[0]} tokens")
+
+
+def run_on_slots(
+    kernel: StateKernel,
+    inputs: KdaInputs,
+    pool: Tensor,
+    sources: Sequence[int],
+    destinations: Sequence[int],
+    snapshots: Sequence[SnapshotRow],
+    recipe: Recipe,
+) -> Tensor:
+    """Run ``kernel`` on states by slot: load, compute, store the finals and snapshots with one cast each, in place.
+
+    Args:
+        pool: [slots, H, V, K] in the pool dtype.
+        sources: slot of each sequence's initial state; −1 starts from zero.
+        destinations: slot of each sequence's final state.
+
+    Returns:
+        o: [N, H, V].
+    """
+    zero = torch.zeros(pool.shape[1:], dtype=inputs.v.dtype, device=pool.device)
+    initial = torch.stack([zero if slot < 0 else pool[slot].to(inputs.v.dtype) for slot in sources])
+    output = kernel(inputs, initial, snapshots, recipe)
+    for row, state in zip(snapshots, output.snapshots, strict=True):
+        pool[row.destination] = state.to(pool.dtype)
+    for slot, state in zip(destinations, output.final, strict=True):
+        pool[slot] = state.to(pool.dtype)
+    return output.o

@@ -1,0 +1,81 @@
+"""Precisions of an intermediate, emulated: values stay in a wide container and are rounded to the narrow grid.
+
+Rounding is to nearest, ties to even, as the hardware casts do, or toward zero where a recipe asks for it.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from math import log, sqrt
+
+import torch
+from torch import Tensor
+
+
+class Precision(StrEnum):
+    FP64 = "fp64"
+    FP32 = "fp32"
+    TF32 = "tf32"
+    BF16 = "bf16"
+    FP16 = "fp16"
+    HILO = "hi-lo"
+    """A pair of bf16: the value's bf16 and the bf16 of what that leaves (about 2^-17)."""
+
+
+class Rounding(StrEnum):
+    NEAREST = "nearest"
+    TOWARD_ZERO = "toward-zero"
+
+
+_CAST = {Precision.BF16: torch.bfloat16, Precision.FP16: torch.float16}
+_DROPPED_BITS = {Precision.TF32: 13, Precision.BF16: 16}
+
+_SIGNIFICAND_BITS = {
+    Precision.FP64: 52,
+    Precision.FP32: 23,
+    Precision.TF32: 10,
+    Precision.FP16: 10,
+    Precision.BF16: 7,
+    Precision.HILO: 15,
+}
+
+#: Root-mean-square relative error of one rounding to nearest. The absolute error is uniform over one unit in the last
+#: place, 2^-p / sqrt(12) for a significand x in [1, 2); with the logarithmic density 1 / (x ln 2) of significands the mean
+#: of 1/x² is 3 / (8 ln 2). p = 7 gives 1.66e-3 and p = 10 gives 2.07e-4, as measured on Gaussian states.
+RMS = {name: 2.0**-bits / sqrt(12) * sqrt(3 / (8 * log(2))) for name, bits in _SIGNIFICAND_BITS.items()}
+
+#: The same for the worst distribution of significands, all next to 1.
+WORST_RMS = {name: 2.0**-bits / sqrt(12) for name, bits in _SIGNIFICAND_BITS.items()}
+
+
+def _mask_low_bits(x: Tensor, bits: int, rounding: Rounding) -> Tensor:
+    """Keep the high bits of fp32; adds half an ulp (ties to even) before the cut when rounding to nearest."""
+    raw = x.contiguous().view(torch.int32)
+    if rounding is Rounding.NEAREST:
+        raw = raw + ((raw >> bits) & 1) + ((1 << (bits - 1)) - 1)
+    return (raw & ~((1 << bits) - 1)).view(torch.float32)
+
+
+def round_to(x: Tensor, precision: Precision, rounding: Rounding = Rounding.NEAREST) -> Tensor:
+    """Round ``x`` to ``precision``; the result keeps the container (fp32, or fp64 for FP64).
+
+    Args:
+        x: any shape, fp32 (fp64 when the whole recipe is FP64).
+    """
+    if precision in (Precision.FP32, Precision.FP64):
+        return x
+    if precision is Precision.HILO:
+        high = round_to(x, Precision.BF16, rounding)
+        return high + round_to(x - high, Precision.BF16, rounding)
+    if rounding is Rounding.TOWARD_ZERO and precision is Precision.FP16:
+        nearest = x.to(torch.float16)
+        beyond = nearest.to(x.dtype).abs() > x.abs()
+        return torch.where(beyond, torch.nextafter(nearest, torch.zeros_like(nearest)), nearest).to(x.dtype)
+    if precision in _CAST and rounding is Rounding.NEAREST:
+        return x.to(_CAST[precision]).to(x.dtype)
+    return _mask_low_bits(x, _DROPPED_BITS[precision], rounding)
+
+
+def container(precision: Precision) -> torch.dtype:
+    """The dtype in which values of a recipe with this activation precision are computed."""
+    return torch.float64 if precision is Precision.FP64 else torch.float32

@@ -1,0 +1,49 @@
+"""``replaycheck gate``: judge a saved run again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from replaycheck.cli.options import emit_json, example, gates_option, json_option
+from replaycheck.text import printable
+
+if TYPE_CHECKING:
+    from replaycheck.schema.result import GateResult, Summary
+
+__all__ = ["command"]
+
+
+@click.command(
+    "gate", epilog=example("replaycheck gate reports/before", "replaycheck gate reports/before --gates exact")
+)
+@click.argument("run", type=click.Path(path_type=Path))
+@gates_option
+@json_option
+def command(run: Path, gates: tuple[str, ...], as_json: bool) -> int:
+    """Judge the saved run in folder RUN by gate files; without --gates by those that judged it first.
+
+    The run isn't replayed and nothing is written. The exit code is that of the verdict.
+    """
+    from replaycheck.replay.rejudge import rejudge
+
+    judged = rejudge(run, gates)
+    for warning in judged.warnings:
+        click.echo(f"replaycheck: warning: {printable(warning)}", err=True)
+    if as_json:
+        results = [gate.model_dump(mode="json") for gate in judged.gates]
+        emit_json({"gates": results, "summary": judged.summary.model_dump(mode="json")})
+    else:
+        _show(judged.gates, judged.summary)
+    return judged.summary.exit_code
+
+
+def _show(gates: tuple[GateResult, ...], summary: Summary) -> None:
+    for gate in gates:
+        click.echo(f"{gate.verdict:12}  {printable(gate.file)}: {gate.name}: {printable(gate.sentence)}")
+    click.echo(
+        f"{summary.verdict}: {summary.passed} of {summary.declared} gates pass, {summary.failed} fail, "
+        f"{summary.inconclusive} inconclusive, {summary.vacuous} vacuous"
+    )

@@ -1,0 +1,132 @@
+"""The command ``replaycheck``: the table of verbs, and one place where errors become exit codes.
+
+A verb is a click command whose return value is its exit code (none means 0). Errors on purpose print one line on
+stderr; anything else is our bug and says so. Nothing here imports torch, pandas or pydantic.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import tempfile
+import traceback
+from collections.abc import Sequence
+from typing import NoReturn
+
+import click
+
+from replaycheck import __version__
+from replaycheck.cli.lazy import LazyGroup, Verb
+from replaycheck.errors import ExitCode, InternalError, ReplayCheckError
+from replaycheck.text import printable
+
+__all__ = ["VERBS", "invoke", "main"]
+
+#: A program whose reader went away ends as if by SIGPIPE (13); 1 would mean that a gate failed.
+BROKEN_PIPE = 128 + 13
+
+VERBS = {
+    "run": Verb("replaycheck.cli.run", "Replay traces with and without the cache, judge, write a report."),
+    "compare": Verb("replaycheck.cli.compare", "Compare two recordings position by position."),
+    "gate": Verb("replaycheck.cli.gate", "Judge a saved run again, by any gate file."),
+    "report": Verb("replaycheck.cli.report", "Render the report of a saved run again."),
+    "probe": Verb("replaycheck.cli.probe", "Check kernels and state operations exactly, without a model."),
+    "selftest": Verb("replaycheck.cli.selftest", "Plant a fault on purpose and see that the gates catch it."),
+    "explain": Verb("replaycheck.cli.explain", "Explain a finding's code."),
+    "trace": Verb("replaycheck.cli.trace", "List, show and validate traces."),
+    "model": Verb("replaycheck.cli.model", "Show a model's card, or train the model that ships."),
+    "doctor": Verb("replaycheck.cli.doctor", "Say what this machine can run, and what is missing."),
+    "schema": Verb("replaycheck.cli.schema", "Print the JSON Schemas of the files."),
+}
+
+
+@click.group(
+    cls=LazyGroup,
+    verbs=VERBS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Exit codes: 0 all gates pass, 1 a gate failed, 2 usage, 3 our bug, 4 environment, "
+    "5 nothing was compared, 6 too little evidence, 130 interrupted. Example: replaycheck run --preset quick",
+)
+@click.version_option(__version__, prog_name="replaycheck")
+def cli() -> None:
+    """Does reusing a recurrent state change what the model says?"""
+
+
+def main() -> NoReturn:
+    """The entry point of the command line."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A terminal without Unicode shows escapes; without this, printing would fail and look like our bug.
+            stream.reconfigure(errors="backslashreplace")
+    sys.exit(invoke(sys.argv[1:]))
+
+
+def invoke(args: Sequence[str]) -> int:
+    """Run one command line and return its exit code; every exception ends here."""
+    try:
+        code = _run(list(args))
+        sys.stdout.flush()
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        _say("interrupted; what was written so far is kept")
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        _forget_stdout()
+        return BROKEN_PIPE
+    except InternalError as error:
+        return _our_bug(error)
+    except ReplayCheckError as error:
+        _say(f"error: {error}")
+        return error.exit_code
+    except Exception as error:
+        return _our_bug(error)
+    return code
+
+
+def _run(args: list[str]) -> int:
+    # Not cli.main(): it would turn a broken pipe into exit code 1, which means that a gate failed.
+    try:
+        with cli.make_context("replaycheck", args) as context:
+            return int(cli.invoke(context) or 0)
+    except click.exceptions.Exit as exit_:
+        return exit_.exit_code
+
+
+def _say(text: str) -> None:
+    click.echo(f"replaycheck: {printable(text)}", err=True)
+
+
+def _our_bug(error: Exception) -> int:
+    """One line for an error that is ours, and the traceback where it can be found."""
+    if os.environ.get("REPLAYCHECK_TRACEBACK"):
+        traceback.print_exception(error)
+        where = "its traceback is above"
+    else:
+        where = _keep_traceback(error)
+    _say(f"internal error, a bug of replaycheck's: {type(error).__name__}: {error}; {where}; please report it")
+    return ExitCode.INTERNAL
+
+
+def _keep_traceback(error: Exception) -> str:
+    """Save the traceback, since what failed may have run for long; say where it is."""
+    text = "".join(traceback.format_exception(error))
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="replaycheck-traceback-", suffix=".txt", delete=False, encoding="utf-8"
+        ) as handle:
+            handle.write(text)
+    except OSError:
+        return "set REPLAYCHECK_TRACEBACK=1 and run again to see its traceback"
+    return f"its traceback is in {handle.name} (REPLAYCHECK_TRACEBACK=1 prints it instead)"
+
+
+def _forget_stdout() -> None:
+    """Nobody reads stdout any more; keep the interpreter from complaining about that when it exits."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+if __name__ == "__main__":
+    main()

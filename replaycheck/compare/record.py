@@ -1,0 +1,75 @@
+"""What a worker hands to the comparison while logits and states are in memory. Numpy only.
+
+One :class:`ArmRecording` holds what one arm did on one group. Turns and restores of two arms are matched by their keys
+(trace, branch, turn) and (trace, branch, turn, position).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class ScoredTurn:
+    """The scored positions of one assistant turn under one arm."""
+
+    trace: str
+    branch: int
+    turn: int
+    cluster: str
+    positions: NDArray[np.int32]  # [n] of the predicted tokens
+    tokens: NDArray[np.int32]  # [n] forced (or produced) tokens
+    logits: NDArray[np.float32]  # [n, vocabulary]
+    restore: int | None  # tokens covered by the state that was restored for this turn; None: none was
+    role: str = "assistant"
+
+    @property
+    def key(self) -> tuple[str, int, int]:
+        return self.trace, self.branch, self.turn
+
+
+@dataclass(frozen=True)
+class StateAt:
+    """The state of every recurrent layer at one position: as restored (warm), or as live at that cut (split)."""
+
+    trace: str
+    branch: int
+    turn: int  # the turn that restored it
+    position: int  # tokens in the state
+    label: str  # how it was written: final, interior or decode
+    dtype: str  # of the pool
+    layers: tuple[int, ...]  # model layers, 0-based
+    temporal: NDArray[np.float32]  # [layers, heads, V, K], upcast exactly from the stored dtype
+    conv: NDArray[np.uint8]  # [layers, bytes] raw bytes of the conv state
+
+    @property
+    def key(self) -> tuple[str, int, int, int]:
+        return self.trace, self.branch, self.turn, self.position
+
+
+@dataclass(frozen=True)
+class WrittenState:
+    """Provenance of one checkpoint as it was written, per layer and head."""
+
+    label: str  # final, interior or decode
+    layers: tuple[int, ...]
+    bf16_share: NDArray[np.float64]  # [layers, heads]; NaN where fewer than 64 elements are non-zero
+    declared_bf16: bool  # the pool itself is bf16, so the share says nothing
+
+
+@dataclass(frozen=True)
+class ArmRecording:
+    """What one arm did on one group."""
+
+    arm: str
+    turns: tuple[ScoredTurn, ...]
+    restores: tuple[StateAt, ...]
+    written: tuple[WrittenState, ...] = ()
+    kernels: dict[str, frozenset[str]] = field(default_factory=dict)  # history, tail, answer -> kernels that really ran
+    expected_hits: int = 0
+    proven_hits: int = 0
+    computed_tokens: int = 0
+    label_mismatches: int = 0  # restores whose slot held another position than the plan said

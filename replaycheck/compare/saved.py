@@ -1,0 +1,54 @@
+"""Pairs from two saved recordings: what DESIGN §7's ``compare A B`` does without logits, torch or a model.
+
+Equality of bits is that of the logits' digests; KL is null, since the full distribution wasn't kept.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from replaycheck.errors import UsageError
+from replaycheck.schema.frames import empty_frame, to_arrow, to_frame
+
+__all__ = ["pair_saved"]
+
+_KEY = ["experiment", "trace", "branch", "turn", "position"]
+_KEPT = [*_KEY, "cluster", "role", "token", "logprob", "top1", "margin", "logits_digest", "offset_from_restore"]
+
+
+def pair_saved(cell: str, reference: pd.DataFrame, candidate: pd.DataFrame) -> pd.DataFrame:
+    """PAIRS rows of the positions that both OBSERVATIONS frames hold, each frame of one arm.
+
+    Raises :class:`UsageError` if the same position was scored on different tokens: other traces, or another vocabulary.
+    """
+    both = reference[_KEPT].merge(candidate[_KEPT], on=_KEY, suffixes=("_a", "_b"), validate="one_to_one")
+    if both.empty:
+        return empty_frame("pairs")
+    _refuse_other_tokens(cell, both)
+    digest_equal = (both["logits_digest_a"] == both["logits_digest_b"]).to_numpy()
+    top_a, top_b = (both[name].fillna(-1).to_numpy(np.int32) for name in ("top1_a", "top1_b"))
+    columns = {
+        **{name: both[name] for name in _KEY},
+        "cell": [cell] * len(both),
+        "cluster": both["cluster_b"],
+        "role": both["role_b"],
+        "dlogp": both["logprob_b"] - both["logprob_a"],
+        "kl": np.full(len(both), np.nan),
+        "flip": top_a != top_b,
+        "margin": both["margin_a"],
+        "bits_equal": digest_equal,
+        "offset_from_restore": both["offset_from_restore_b"],
+    }
+    return to_frame(to_arrow("pairs", columns))
+
+
+def _refuse_other_tokens(cell: str, both: pd.DataFrame) -> None:
+    """In a free run the first differing token is a result; what was forced must be the same."""
+    other = both[(both["token_a"] != both["token_b"]) & (both["experiment"] == "forced")]
+    if len(other):
+        row = other.iloc[0]
+        raise UsageError(
+            f"{cell!r}: trace {row['trace']!r}, position {row['position']} was scored on token {row['token_a']} in one "
+            f"run and {row['token_b']} in the other; compare runs of the same traces and vocabulary"
+        )

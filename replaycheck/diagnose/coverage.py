@@ -1,0 +1,74 @@
+"""RC110, RC301, RC601, RC901, RC902: kernels, hits and the amount of evidence."""
+
+from __future__ import annotations
+
+from replaycheck.schema.arm import Compiler
+from replaycheck.schema.result import ArmResult, Finding
+
+from .evidence import Evidence
+
+__all__ = ["different_kernels", "kernel_error", "missed_hits", "too_few_traces", "vacuous"]
+
+KERNEL_PROBE = "kernel"
+"""Probes that hold a kernel against the oracle have names that start so."""
+
+
+def kernel_error(evidence: Evidence) -> Finding | None:
+    """RC110: a kernel probe failed."""
+    failed = [probe for probe in evidence.probes if probe.name.startswith(KERNEL_PROBE) and probe.verdict == "fail"]
+    if not failed:
+        return None
+    lines = [f"{probe.name}: {probe.sentence}" for probe in failed]
+    return evidence.finding("RC110", f"{len(failed)} kernel probes exceed the error that the recipe predicts.", lines)
+
+
+def missed_hits(evidence: Evidence) -> Finding | None:
+    """RC301: a warm arm has fewer proven hits than its schedule expected."""
+    short = [arm for arm in evidence.arms if arm.compiler is Compiler.WARM and arm.proven_hits < arm.expected_hits]
+    if not short:
+        return None
+    missing = sum(arm.expected_hits - arm.proven_hits for arm in short)
+    expected = sum(arm.expected_hits for arm in short)
+    sentence = f"{missing:,} of {expected:,} expected hits didn't happen, in {len(short)} warm arms."
+    lines = [f"{arm.name}: {arm.proven_hits:,} of {arm.expected_hits:,} hits" for arm in short]
+    return evidence.finding("RC301", sentence, lines)
+
+
+def different_kernels(evidence: Evidence) -> Finding | None:
+    """RC601: for history, tail or answer the two arms of a cell ran different kernels; unseen roles don't count."""
+    lines = []
+    for cell in evidence.cells:
+        pair = evidence.arm.get(cell.reference), evidence.arm.get(cell.candidate)
+        if pair[0] is not None and pair[1] is not None:
+            lines += [f"{cell.name}, {role}" for role in _differences(pair[0], pair[1])]
+    if not lines:
+        return None
+    sentence = f"Two arms that should differ by one effect ran different kernels, at {len(lines)} places of the matrix."
+    return evidence.finding("RC601", sentence, lines)
+
+
+def _differences(a: ArmResult, b: ArmResult) -> list[str]:
+    return [
+        f"{role}: {', '.join(a.kernels[role])} against {', '.join(b.kernels[role])}"
+        for role in sorted(a.kernels.keys() & b.kernels.keys())
+        if a.kernels[role] and b.kernels[role] and set(a.kernels[role]) != set(b.kernels[role])
+    ]
+
+
+def vacuous(evidence: Evidence) -> Finding | None:
+    """RC901: a cell compared nothing, or its warm arm has no proven hit."""
+    empty = [cell for cell in evidence.cells if cell.vacuous]
+    if not empty:
+        return None
+    why = empty[0].why_vacuous or "no position compared"
+    sentence = f"{len(empty)} of {len(evidence.cells)} cells prove nothing: {why}."
+    return evidence.finding("RC901", sentence, [f"{cell.name}: {cell.why_vacuous}" for cell in empty])
+
+
+def too_few_traces(evidence: Evidence) -> Finding | None:
+    """RC902: a gate is inconclusive."""
+    open_ = [gate for gate in evidence.gates if gate.verdict == "inconclusive"]
+    if not open_:
+        return None
+    sentence = f"{len(open_)} of {len(evidence.gates)} gates have too few traces to judge."
+    return evidence.finding("RC902", sentence, [f"{gate.name}: {gate.sentence} (n = {gate.value.n})" for gate in open_])

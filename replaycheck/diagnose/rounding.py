@@ -1,0 +1,133 @@
+"""RC101: which stored states had been rounded to bf16 before they were stored, and which are proven clean.
+
+The proof is in the bits (statistics.md C.14): a value that was once bf16 keeps zero low mantissa bits in a wider pool.
+In a bf16 pool bits can't show it; there only equality with split-rounded proves that one cast was all.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from replaycheck.schema.arm import Effect, PoolDtype
+from replaycheck.schema.result import AuditResult, Finding
+
+from .evidence import Evidence
+from .words import Place, listed, places, pools
+
+__all__ = ["KINDS", "rounded_arms", "rounded_through_bf16"]
+
+#: The labels of checkpoints in words.
+KINDS = {
+    "interior": "snapshots of extends that don't end on the grid (label interior)",
+    "final": "snapshots of extends that end on the grid (label final)",
+    "decode": "snapshots taken while decoding (label decode)",
+}
+
+
+@dataclass(frozen=True)
+class Written:
+    """What one kind of snapshot wrote into the pools of one dtype; a state is one layer and head of a checkpoint."""
+
+    pool: PoolDtype
+    label: str
+    states: int
+    bf16_like: int
+    where: frozenset[Place]  # places with a bf16-like state
+    low: float | None  # smallest and largest share of elements that fit bf16
+    high: float | None
+
+    @property
+    def count(self) -> str:
+        whole = "all " if self.bf16_like == self.states else f"{self.bf16_like:,} of "
+        return f"{whole}{self.states:,} states"
+
+
+def rounded_arms(evidence: Evidence) -> set[str]:
+    """Arms that stored bf16-like states though their pool is wider."""
+    return {row.arm for row in evidence.audits if row.bf16_like and _pool(evidence, row) is not PoolDtype.BF16}
+
+
+def rounded_through_bf16(evidence: Evidence) -> Finding | None:
+    """RC101, in words: pools, kinds of snapshots, layers and heads; then what the audits prove clean."""
+    written = _written(evidence)
+    dirty = [one for one in written if one.bf16_like and one.pool is not PoolDtype.BF16]
+    if not dirty:
+        return None
+    universe = {(row.layer, row.head) for row in evidence.audits}
+    sentences = [_dirty_sentence(group, universe) for group in _alike(dirty)]
+    sentences += _clean_sentences(evidence, written, {one.pool for one in dirty})
+    return evidence.finding("RC101", " ".join(sentences), [_line(one) for one in written])
+
+
+def _pool(evidence: Evidence, row: AuditResult) -> PoolDtype | None:
+    arm = evidence.arm.get(row.arm)
+    return arm.pool if arm else None
+
+
+def _written(evidence: Evidence) -> list[Written]:
+    rows: dict[tuple[PoolDtype, str], list[AuditResult]] = defaultdict(list)
+    for row in evidence.audits:
+        pool = _pool(evidence, row)
+        if pool is not None:
+            rows[pool, row.label].append(row)
+    order = list(PoolDtype)
+    return [
+        Written(
+            pool=pool,
+            label=label,
+            states=sum(row.states for row in of),
+            bf16_like=sum(row.bf16_like for row in of),
+            where=frozenset((row.layer, row.head) for row in of if row.bf16_like),
+            low=min((row.min_share for row in of if row.min_share is not None), default=None),
+            high=max((row.max_share for row in of if row.max_share is not None), default=None),
+        )
+        for (pool, label), of in sorted(rows.items(), key=lambda item: (order.index(item[0][0]), item[0][1]))
+    ]
+
+
+def _alike(dirty: list[Written]) -> list[list[Written]]:
+    """Pools that show the same label at the same places share a sentence."""
+    groups: dict[tuple[str, frozenset[Place]], list[Written]] = defaultdict(list)
+    for one in dirty:
+        groups[one.label, one.where].append(one)
+    return list(groups.values())
+
+
+def _dirty_sentence(group: list[Written], universe: set[Place]) -> str:
+    label, where = group[0].label, group[0].where
+    return (
+        f"Values in {pools({one.pool for one in group})} had been rounded to bf16 before they were stored: "
+        f"{KINDS.get(label, f'snapshots with label {label}')}, in {places(where, universe)} "
+        f"({listed(f'{one.pool}: {one.count}' for one in group)})."
+    )
+
+
+def _clean_sentences(evidence: Evidence, written: list[Written], within: set[PoolDtype]) -> list[str]:
+    """One sentence a kind of snapshot that wrote states into the same pools and has no bf16-like one; then bf16."""
+    sentences = []
+    for label in dict.fromkeys([*KINDS, *(one.label for one in written)]):
+        of = [one for one in written if one.label == label and one.pool in within and one.states]
+        if of and not any(one.bf16_like for one in of):
+            kind = KINDS.get(label, f"snapshots with label {label}")
+            sentences.append(f"{kind[0].upper()}{kind[1:]} are clean (0 of {sum(one.states for one in of):,} states).")
+    return sentences + _bf16_sentence(evidence, written)
+
+
+def _bf16_sentence(evidence: Evidence, written: list[Written]) -> list[str]:
+    arms = {arm.name for arm in evidence.arms if arm.pool is PoolDtype.BF16}
+    exact = [cell for cell in evidence.cells if cell.effect is Effect.EXACT and cell.candidate in arms]
+    exact = [cell for cell in exact if cell.positions and not cell.vacuous]
+    audited = [one for one in written if one.pool is PoolDtype.BF16 and one.states]
+    if not audited or not exact or any(one.bf16_like for one in audited):
+        return []
+    if any(cell.bits_differ or cell.restore_max_error for cell in exact):
+        return []
+    positions = sum(cell.positions for cell in exact)
+    return [f"The bf16 pool is clean: warm equals split-rounded bit for bit at all {positions:,} positions."]
+
+
+def _line(one: Written) -> str:
+    share = "not measured" if one.low is None or one.high is None else f"{one.low:.3g} to {one.high:.3g}"
+    bits = "bf16 by declaration" if one.pool is PoolDtype.BF16 else f"{one.bf16_like:,} bf16-like"
+    return f"{one.pool} pool, {one.label}: {one.states:,} states, {bits}; share of elements that fit bf16: {share}"

@@ -1,0 +1,57 @@
+"""What a gate may look at: the parts of a result, and the table of restores. Nothing of it needs torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import pandas as pd
+
+from replaycheck.schema.arm import Compiler, PoolDtype
+from replaycheck.schema.gate import Scope
+from replaycheck.schema.result import ArmResult, AuditResult, CellResult, ProbeResult, Result
+
+__all__ = ["Evidence"]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """``restores`` has the columns of :data:`replaycheck.schema.tables.RESTORES`."""
+
+    arms: tuple[ArmResult, ...]
+    cells: tuple[CellResult, ...]
+    probes: tuple[ProbeResult, ...]
+    audits: tuple[AuditResult, ...]
+    restores: pd.DataFrame
+    traces: int  # that the run replayed
+
+    @classmethod
+    def of(cls, result: Result, restores: pd.DataFrame) -> Evidence:
+        """The evidence of a finished run."""
+        return cls(result.arms, result.cells, result.probes, result.audits, restores, result.summary.traces)
+
+    @cached_property
+    def arm(self) -> dict[str, ArmResult]:
+        return {arm.name: arm for arm in self.arms}
+
+    def cells_in(self, scope: Scope) -> tuple[CellResult, ...]:
+        """Cells of the scope's effect whose candidate has one of its pools."""
+        return tuple(
+            cell
+            for cell in self.cells
+            if scope.effect in (None, cell.effect) and self._pool_in(scope, self.arm[cell.candidate].pool)
+        )
+
+    def warm_arms_in(self, scope: Scope) -> tuple[ArmResult, ...]:
+        """Arms that restore, with one of the scope's pools."""
+        warm = (arm for arm in self.arms if arm.compiler is Compiler.WARM)
+        return tuple(arm for arm in warm if self._pool_in(scope, arm.pool))
+
+    def audits_in(self, scope: Scope) -> Iterator[AuditResult]:
+        """Audits of arms with one of the scope's pools."""
+        return (audit for audit in self.audits if self._pool_in(scope, self.arm[audit.arm].pool))
+
+    @staticmethod
+    def _pool_in(scope: Scope, pool: PoolDtype) -> bool:
+        return not scope.pool or pool in scope.pool

@@ -1,0 +1,123 @@
+"""The run directory of DESIGN §7: who may create it, what makes it a run, and which groups in it are done.
+
+    environment.json   written first; its presence makes a folder a run
+    observations/ pairs/ restores/   one parquet part a group (parts.py)
+    groups/            one JSON a group, written last: the group is done
+    divergences.parquet, result.json   written when every group is done
+
+A run killed at any moment loses the groups in flight and nothing else.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+
+from replaycheck.errors import UsageError
+from replaycheck.json_files import read_json, refuse_link, write_json
+from replaycheck.schema.environment import Environment
+from replaycheck.schema.group import GroupRecord
+from replaycheck.schema.result import Result
+
+from .parts import Run, part_path, read_table, write_part, write_whole
+
+__all__ = ["Run", "create_run", "groups_done", "open_run", "read_environment", "read_groups", "read_result",
+           "read_table", "write_group", "write_json", "write_part", "write_whole"]  # fmt: skip
+
+_ADVICE = "the file was changed or cut short; run again, or give the folder of another run"
+
+
+def create_run(environment: Environment, out: Path | None = None, resume: Path | None = None) -> Run:
+    """Make the folder of a new run, or take up an interrupted one.
+
+    Without ``out`` the folder is ``reports/<UTC time>-<4 random hex digits>``. With ``resume`` the run there goes on if
+    its inputs are the same. Raises :class:`UsageError` and leaves the folder as it was in every other case.
+    """
+    if resume is not None:
+        return _resumed(environment, out, resume)
+    path = out if out is not None else Path("reports") / _run_id()
+    _refuse_occupied(path)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{str(path)!r} can't be made ({error.strerror}); give --out a folder that can") from None
+    run = Run(path)
+    write_json(run.environment, environment)
+    return run
+
+
+def _run_id() -> str:
+    return f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
+
+
+def _refuse_occupied(path: Path) -> None:
+    if Run(path).environment.exists():
+        raise UsageError(f"{str(path)!r} already holds a run; give --out another folder, or go on with --resume {path}")
+    if path.exists() and not path.is_dir():
+        raise UsageError(f"{str(path)!r} is a file; give --out a folder that is empty or not there")
+    if path.is_dir() and any(path.iterdir()):
+        raise UsageError(f"{str(path)!r} isn't empty and isn't a run; give --out a folder that is empty or not there")
+
+
+def _resumed(environment: Environment, out: Path | None, resume: Path) -> Run:
+    if out is not None and out.resolve() != resume.resolve():
+        raise UsageError(f"--out {str(out)!r} and --resume {str(resume)!r} differ; give --resume alone")
+    run = open_run(resume)
+    _refuse_other_inputs(run, read_environment(run).inputs, environment.inputs)
+    for left_over in [*run.path.glob(".*.tmp"), *run.path.glob("*/.*.tmp")]:
+        left_over.unlink(missing_ok=True)
+    write_json(run.environment, environment)
+    return run
+
+
+def _refuse_other_inputs(run: Run, before: Mapping[str, str], now: Mapping[str, str]) -> None:
+    """Parts of two different runs in one folder would be one wrong result."""
+    for name in sorted(before.keys() | now.keys()):
+        if before.get(name) != now.get(name):
+            raise UsageError(
+                f"the run in {str(run.path)!r} has {name} {before.get(name)!r} and this one {now.get(name)!r}; "
+                "resume with the same inputs, or give --out a new folder"
+            )
+
+
+def open_run(path: Path) -> Run:
+    """An existing run, finished or not."""
+    run = Run(path)
+    if not run.environment.is_file():
+        raise UsageError(f"{str(path)!r} isn't a run: it has no environment.json; give a folder that 'run' has written")
+    return run
+
+
+def write_group(run: Run, tables: Mapping[str, pa.Table], record: GroupRecord) -> None:
+    """Write the tables of one finished group, then its record, which marks it as done."""
+    for name, table in tables.items():
+        write_part(run, name, record.group, table)
+    path = part_path(run, "groups", record.group, "json")
+    write_json(path, record)
+
+
+def groups_done(run: Run) -> frozenset[str]:
+    """Names of the groups whose tables and record are complete."""
+    refuse_link(run.path / "groups")
+    return frozenset(path.stem for path in (run.path / "groups").glob("[!.]*.json"))
+
+
+def read_groups(run: Run) -> tuple[GroupRecord, ...]:
+    """The records of all finished groups, by name."""
+    paths = [part_path(run, "groups", group, "json") for group in sorted(groups_done(run))]
+    return tuple(read_json(path, GroupRecord, _ADVICE) for path in paths)
+
+
+def read_result(run: Run) -> Result:
+    """``result.json``; :class:`UsageError` if the run never finished or the file is damaged."""
+    if not run.result.exists():
+        raise UsageError(f"the run in {str(run.path)!r} has no result.json; finish it with run --resume {run.path}")
+    return read_json(run.result, Result, _ADVICE)
+
+
+def read_environment(run: Run) -> Environment:
+    return read_json(run.environment, Environment, _ADVICE)

@@ -1,0 +1,95 @@
+"""report.html: one file, offline, readable without scripts. It needs a finished run directory and nothing else.
+
+Everything that comes from traces, models or servers is untrusted: each string is escaped by jinja and has its control,
+bidi and zero-width characters spelled out, and the page's policy forbids scripts and network.
+"""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from replaycheck.files import write_atomically
+from replaycheck.schema.arm import PoolDtype
+from replaycheck.text import printable
+
+from . import plots
+from .figure import Chart
+from .matrix import EFFECTS, matrix
+from .saved import Saved, load
+from .text import number
+from .verdict import answer
+from .views import audit_table, divergence_table, environment_rows
+
+__all__ = ["write_report"]
+
+
+def write_report(path: Path) -> Path:
+    """Write report.html into the run directory ``path`` and return its path.
+
+    Raises :class:`replaycheck.errors.UsageError` if ``path`` isn't a finished run.
+    """
+    saved = load(path)
+    page = path / "report.html"
+    write_atomically(page, render(saved).encode("utf-8"))
+    return page
+
+
+def render(saved: Saved) -> str:
+    """The page as text."""
+    result = saved.result
+    return (
+        _templates()
+        .get_template("report.html.j2")
+        .render(
+            result=result,
+            answer=answer(result),
+            matrix=matrix(result),
+            effects=EFFECTS,
+            divergences=divergence_table(
+                result, saved.table("divergences"), saved.environment.inputs.get("vocabulary")
+            ),
+            charts=_charts(saved),
+            gates=sorted(result.gates, key=lambda gate: gate.verdict == "pass"),
+            audits=audit_table(result),
+            environment=environment_rows(saved.environment),
+            command=shlex.join(saved.environment.command),
+            run=shlex.quote(str(saved.run.path)),
+        )
+    )
+
+
+def _charts(saved: Saved) -> list[Chart]:
+    result, pairs = saved.result, saved.table("pairs")
+    present = {arm.pool for arm in result.arms}
+    charts = [plots.distribution(result, pairs, pool) for pool in PoolDtype if pool in present]
+    charts.append(plots.survival(result, saved.table("divergences")))
+    charts.append(plots.layer_error(result, saved.table("restores")))
+    return charts
+
+
+def _templates() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("replaycheck.report"),
+        autoescape=True,
+
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"number": number, "figure": _figure}
+    return environment
+
+
+def _figure(value: float | str | None) -> str:
+    """A probe's value in full: its point is often in the last digits."""
+    return value if isinstance(value, str) else number(value) if value is None else f"{value:.12g}"
+
+
+def _finalize(value: Any) -> Any:
+    """Only what we drew ourselves is markup; every other string is shown as it is, not obeyed."""
+    return value if isinstance(value, Markup) or not isinstance(value, str) else printable(value)

@@ -1,0 +1,79 @@
+"""The matrix in ten lines: all cells of a pool dtype and effect together, for the terminal and the summary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from replaycheck.schema.arm import Effect, PoolDtype
+from replaycheck.schema.result import CellResult, Result
+
+from .matrix import EFFECTS, matrix
+from .text import number, share
+
+__all__ = ["PAIRS", "Line", "rollup"]
+
+#: The two compilers of each effect, in words that need no glossary.
+PAIRS = {
+    Effect.TOTAL: "cold, warm",
+    Effect.GRID: "cold, split",
+    Effect.STATE: "split, warm",
+    Effect.EXACT: "split-rounded, warm",
+}
+
+
+@dataclass(frozen=True)
+class Line:
+    """Texts of one line. Numbers are the largest over its cells; ``first`` counts tokens since the first restore."""
+
+    mark: str
+    pool: str
+    effect: str
+    pair: str
+    cells: str
+    differ: str
+    p99: str
+    largest: str
+    flips: str
+    first: str
+
+    HEADINGS = ("", "pool", "effect", "compares", "cells", "positions differ", "p99", "max", "flips", "first at")
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return (self.mark, self.pool, self.effect, self.pair, self.cells, self.differ, self.p99, self.largest,
+                self.flips, self.first)  # fmt: skip
+
+
+def rollup(result: Result) -> list[Line]:
+    """One line a pool dtype and effect that the result has."""
+    arms = {arm.name: arm.pool for arm in result.arms}
+    groups: dict[tuple[PoolDtype | None, Effect], list[CellResult]] = {}
+    for cell in result.cells:
+        groups.setdefault((arms.get(cell.candidate), cell.effect), []).append(cell)
+    marks = {entry.cell: entry.mark for row in matrix(result).rows for _, entry in row.cells if entry is not None}
+    keys = [(pool, effect) for pool in PoolDtype for effect in EFFECTS if (pool, effect) in groups]
+    return [_line(pool, effect, groups[pool, effect], marks) for pool, effect in keys]
+
+
+def _line(pool: PoolDtype, effect: Effect, cells: list[CellResult], marks: dict[str, str]) -> Line:
+    of = {marks[cell.name] for cell in cells}
+    positions, differ = sum(cell.positions for cell in cells), sum(cell.bits_differ for cell in cells)
+    return Line(
+        mark="FAIL" if "fail" in of else "none" if "vacuous" in of else "same" if of == {"same"} else "",
+        pool=pool.value,
+        effect=effect.value,
+        pair=PAIRS[effect],
+        cells=number(len(cells)),
+        differ=f"{differ:,} of {positions:,} ({share(differ, positions)})",
+        p99=number(_largest(cell.abs_dlogp.get("p99") for cell in cells)),
+        largest=number(_largest(cell.abs_dlogp.get("max") for cell in cells)),
+        flips=number(sum(cell.flips for cell in cells)),
+        first=number(
+            min((at for cell in cells if (at := cell.first_divergence.get("argmax")) is not None), default=None)
+        ),
+    )
+
+
+def _largest(values: Iterable[float | None]) -> float | None:
+    return max((value for value in values if value is not None), default=None)

@@ -1,0 +1,197 @@
+"""The steps of a schedule. Each has a logical part, which every subject gets, and a plan, which only the lab gets.
+
+Positions count tokens from the path's bos = 0. A row computes tokens a … b − 1 of its request's path; ``state at n`` is the
+state after n tokens. Plans hold slots; slot 0 is the null slot, never read and never written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from replaycheck.schema.arm import Arm, Kernel
+
+NULL_SLOT = 0
+
+
+class RowKind(StrEnum):
+    PREFILL = "prefill"
+    DECODE = "decode"
+    VERIFY = "verify"
+
+
+class Part(StrEnum):
+    """Which part of a turn a row computes, so that the kernels of two arms can be compared part by part."""
+
+    HISTORY = "history"
+    TAIL = "tail"
+    ANSWER = "answer"
+
+
+class Source(StrEnum):
+    """Which tensor of the kernel a snapshot takes (values as in the kernel contract)."""
+
+    ACCUMULATOR = "accumulator"
+    CHUNK_STATE = "chunk-state"
+    FINAL = "final"
+
+
+class CopyReason(StrEnum):
+    RESTORE = "restore"
+    FORK = "fork"
+    ROLLBACK = "rollback"
+    TIER = "tier"
+
+
+class Written(StrEnum):
+    """How a checkpoint came to be."""
+
+    #: the state at the end of an extend
+    FINAL = "final"
+    #: a state inside an extend, on the chunk grid
+    INTERIOR = "interior"
+    #: the state after decode steps
+    DECODE = "decode"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A stored state, by name. ``name`` is unique in a schedule."""
+
+    name: str
+    request: int
+    position: int
+    written: Written
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Plan: store the state at the start of chunk ``chunk`` of the row (or its final state) in slot ``destination``.
+
+    ``conv_end`` is the number of the row's tokens whose inputs the conv state ends with.
+    """
+
+    chunk: int
+    source: Source
+    destination: int
+    conv_end: int
+
+
+@dataclass(frozen=True)
+class Row:
+    """Compute tokens a … b − 1 of a request's path.
+
+    Attributes:
+        request: index into the schedule's requests.
+        scored: the row's logits are recorded for positions ≥ the prompt's length.
+        restored: name of the checkpoint that the row continues from, if it does.
+        source, destination: slots (plan).
+        window, accepted: speculation window and accepted count (plan); None outside verification.
+    """
+
+    request: int
+    a: int
+    b: int
+    kind: RowKind
+    part: Part
+    kernel: Kernel
+    scored: bool
+    source: int
+    destination: int
+    snapshots: tuple[Snapshot, ...] = ()
+    restored: str | None = None
+    window: int | None = None
+    accepted: int | None = None
+
+
+@dataclass(frozen=True)
+class Compute:
+    """One forward pass: rows in order, then padding rows."""
+
+    rows: tuple[Row, ...]
+    padding: int = 0
+
+
+@dataclass(frozen=True)
+class Clear:
+    """Set a slot to the state of no tokens."""
+
+    slot: int
+
+
+@dataclass(frozen=True)
+class Copy:
+    """Copy a whole slot, byte for byte. ``checkpoint`` names what is meant to be copied; the slots are the plan."""
+
+    reason: CopyReason
+    checkpoint: str
+    source: int
+    destination: int
+
+
+@dataclass(frozen=True)
+class Commit:
+    """The slot now holds this checkpoint; it can be hit from here on."""
+
+    checkpoint: str
+    slot: int
+
+
+@dataclass(frozen=True)
+class Evict:
+    """The checkpoint is gone and its slot free."""
+
+    checkpoint: str
+    slot: int
+
+
+Step = Compute | Clear | Copy | Commit | Evict
+
+
+@dataclass(frozen=True)
+class RequestPlan:
+    """The logical plan of one request, shared by all compilers.
+
+    Attributes:
+        trace, branch, turn, cluster: where its positions are booked.
+        tokens: token ids of the whole path (forced run).
+        prompt: tokens up to and including the answer's role token; the answer is tokens[prompt:end].
+        restore: the checkpoint that a warm run restores, or None.
+        creates: checkpoints that it stores, by rising position.
+    """
+
+    trace: str
+    branch: int
+    turn: int
+    cluster: str
+    tokens: tuple[int, ...]
+    prompt: int
+    end: int
+    restore: Checkpoint | None
+    creates: tuple[Checkpoint, ...]
+
+    @property
+    def start(self) -> int:
+        """Tokens that the restored state covers."""
+        return self.restore.position if self.restore else 0
+
+    @property
+    def computed_end(self) -> int:
+        """Tokens that are ever run: the last token of an answer is produced and never an input."""
+        return self.end - 1
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A group compiled for one arm."""
+
+    arm: Arm
+    group: str
+    requests: tuple[RequestPlan, ...]
+    steps: tuple[Step, ...]
+    slots: int
+    expected_hits: int
+
+    def checkpoints(self) -> dict[str, Checkpoint]:
+        """Checkpoints by name."""
+        return {c.name: c for request in self.requests for c in request.creates}

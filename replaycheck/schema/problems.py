@@ -1,0 +1,94 @@
+"""What is wrong with a record, in the reader's words: the field, what was given, what is allowed, what to do.
+
+Every reader of a file turns pydantic's errors into these; adding the file and the line is the reader's part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+
+from replaycheck.text import shorten
+
+__all__ = ["Problem", "field_name", "problems"]
+
+# Longer inputs would hide the rest of the sentence.
+_SHOWN = 60
+
+
+class Problem(NamedTuple):
+    """One thing that is wrong: where in the record, and a sentence about it."""
+
+    field: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.text}" if self.field else self.text
+
+
+def problems(error: ValidationError, advice: str) -> Iterator[Problem]:
+    """The problems behind a validation error, in the order of the record. ``advice`` says what to do."""
+    entries = error.errors(include_url=False)
+    for entry in entries:
+        if not _is_echo(entry, entries):
+            yield Problem(field_name(entry["loc"]), f"{_sentence(entry)}; {advice}")
+
+
+def _is_echo(entry: Any, entries: Sequence[Any]) -> bool:
+    """A tuple counts as too short once its only item is refused; the item's own problem is enough."""
+    depth = len(entry["loc"])
+    return entry["type"] == "too_short" and any(
+        len(other["loc"]) > depth and other["loc"][:depth] == entry["loc"] for other in entries
+    )
+
+
+def field_name(location: Sequence[int | str]) -> str:
+    """``("traces", 0, "turns", 3, "role")`` as ``traces[0].turns[3].role``."""
+    name = ""
+    for part in location:
+        name += f"[{part}]" if isinstance(part, int) else f".{part}" if name else part
+    return name
+
+
+def _given(entry: Any) -> str:
+    return shorten(repr(entry["input"]), _SHOWN)
+
+
+def _choice(entry: Any) -> str:
+    return f"{_given(entry)} isn't allowed; allowed: {entry['ctx']['expected']}"
+
+
+def _tag(entry: Any) -> str:
+    context = entry["ctx"]
+    name = context["discriminator"].strip("'")
+    return f"{name} {shorten(repr(context['tag']), _SHOWN)} is unknown; allowed: {context['expected_tags']}"
+
+
+def _other(entry: Any) -> str:
+    message = entry["msg"].removeprefix("Value error, ").removeprefix("Input ")
+    return f"{_given(entry)} {message}" if entry["msg"].startswith("Input ") else message
+
+
+_SENTENCES: dict[str, Callable[[Any], str]] = {
+    "missing": lambda entry: "is missing",
+    "extra_forbidden": lambda entry: f"is no known key (given {_given(entry)})",
+    "literal_error": _choice,
+    "enum": _choice,
+    "union_tag_invalid": _tag,
+    "union_tag_not_found": lambda entry: f"{_given(entry)} has no {entry['ctx']['discriminator']}",
+    "string_pattern_mismatch": lambda entry: f"{_given(entry)} doesn't match {entry['ctx']['pattern']!r}",
+    "too_short": lambda entry: (
+        f"has {entry['ctx']['actual_length']} items, needs at least {entry['ctx']['min_length']}"
+    ),
+    # A record is one line of a file, whose number the reader knows better.
+    "json_invalid": lambda entry: (
+        "malformed JSON, " + entry["ctx"]["error"].replace(" at line 1 column ", " at column ")
+    ),
+    "finite_number": lambda entry: f"{_given(entry)} isn't a finite number",
+}
+
+
+def _sentence(entry: Any) -> str:
+    return _SENTENCES.get(entry["type"], _other)(entry)

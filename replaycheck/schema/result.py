@@ -1,0 +1,152 @@
+"""result.json: what a run found. No run id, path or time; the same inputs and seed give the same bytes (DESIGN §7)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from .arm import Answers, Compiler, Effect, Kernel, PoolDtype
+from .base import Record
+
+Verdict = Literal["pass", "fail", "inconclusive", "vacuous"]
+
+
+class Estimate(Record):
+    """A number with the evidence behind it; ``low`` and ``high`` are null where no interval is meant."""
+
+    value: float | None
+    n: int
+    method: str
+    low: float | None = None
+    high: float | None = None
+
+
+class ArmResult(Record):
+    name: str
+    compiler: Compiler
+    history: Kernel
+    tail: Kernel
+    answer: Kernel
+    answers: Answers
+    pool: PoolDtype
+    policy: str
+    recipe: str
+    kernels: dict[str, tuple[str, ...]] = Field(description="history, tail, answer: the kernels that really ran")
+    expected_hits: int
+    proven_hits: int
+    computed_tokens: int
+    positions: int
+    label_mismatches: int = Field(default=0, description="restores whose slot held another position than planned")
+
+
+class CellResult(Record):
+    name: str
+    effect: Effect
+    reference: str
+    candidate: str
+    traces: int
+    positions: int
+    restores: int = Field(description="restores of the candidate")
+    bits_differ: int = Field(description="scored positions whose logits differ in any bit")
+    not_finite: int = Field(default=0, description="positions without a finite difference: NaN, or an infinity")
+    abs_dlogp: dict[str, float] = Field(description="p50, p90, p99, p999, max over positions, nat; empty if none")
+    worst_trace_abs_dlogp: Estimate = Field(description="largest of the per-trace means")
+    kl_mean: Estimate = Field(description="mean of the per-trace mean KL; null from saved runs")
+    kl_max: float | None
+    flips: int
+    flip_margin_max: float | None = Field(description="largest reference margin among the flips, nat")
+    diverged_branches: dict[str, int] = Field(description="branches with a divergence, by kind; and 'all'")
+    first_divergence: dict[str, int | None] = Field(description="smallest offset from the first restore, by kind")
+    state_rel_error: float | None = Field(description="largest over restores, layers and heads")
+    restore_max_error: float | None
+    conv_unequal: int
+    vacuous: bool
+    why_vacuous: str = ""
+
+
+class ProbeResult(Record):
+    name: str
+    verdict: Verdict
+    sentence: str
+    values: dict[str, float | int | str | None]
+
+
+class AuditResult(Record):
+    """Provenance of what was written, summed by pool dtype, kind of snapshot and place."""
+
+    arm: str
+    label: str
+    layer: int
+    head: int
+    states: int = Field(description="states written")
+    bf16_like: int = Field(
+        description="of these, states whose every element fits bf16 though the pool doesn't ask for it"
+    )
+    min_share: float | None
+    max_share: float | None
+
+
+class GateResult(Record):
+    name: str
+    file: str
+    metric: str
+    scope: str
+    verdict: Verdict
+    value: Estimate
+    bound: float
+    worst: str = Field(description="where the value was reached: a cell, probe or audit")
+    why: str
+    fault: str
+    fault_value: float | None
+    sentence: str
+
+
+class Finding(Record):
+    code: str
+    title: str
+    sentence: str
+    evidence: tuple[str, ...]
+    reproduce: str
+
+
+class Summary(Record):
+    """Gate verdicts, counted; the totals add up."""
+
+    declared: int
+    passed: int
+    failed: int
+    inconclusive: int
+    vacuous: int
+    verdict: Verdict
+    exit_code: int
+    traces: int
+    restores: int
+    positions: int
+
+    @model_validator(mode="after")
+    def _adds_up(self) -> Summary:
+        if self.passed + self.failed + self.inconclusive + self.vacuous != self.declared:
+            raise ValueError("passed + failed + inconclusive + vacuous isn't declared")
+        return self
+
+
+class Result(Record):
+    schema_version: Literal[1] = 1
+    suite: str
+    suite_digest: str
+    subject: str
+    model: str
+    model_digest: str
+    recipe: str
+    device: str
+    seed: int
+    faults: tuple[str, ...]
+    not_checked: tuple[str, ...] = Field(description="cells that the subject can't do, with the reason")
+    arms: tuple[ArmResult, ...]
+    cells: tuple[CellResult, ...]
+    probes: tuple[ProbeResult, ...]
+    audits: tuple[AuditResult, ...]
+    gates: tuple[GateResult, ...]
+    findings: tuple[Finding, ...]
+    summary: Summary

@@ -1,0 +1,90 @@
+"""The columns of the tables of a run directory (parquet), as arrow schemas. Contract: DESIGN §7.
+
+observations/  one row a scored position and arm
+pairs/         one row a scored position and cell
+restores/      one row a restore, layer and head, for each cell whose candidate is warm
+divergences    one row a cell and branch
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+_DICT = pa.dictionary(pa.int32(), pa.string())
+
+OBSERVATIONS = pa.schema(
+    [
+        ("trace", _DICT),
+        ("branch", pa.int32()),
+        ("turn", pa.int32()),  # how many assistant turns come before it on its path
+        ("position", pa.int32()),  # of the predicted token, counted from the path's bos = 0
+        ("role", _DICT),
+        ("token", pa.int32()),
+        ("arm", _DICT),
+        ("experiment", _DICT),  # forced or free
+        ("logprob", pa.float64()),  # nat, of token; computed in float64 from the recorded logits
+        ("top1", pa.int32()),
+        ("top1_logprob", pa.float64()),
+        ("margin", pa.float64()),  # nat, best minus second best
+        ("top20", pa.list_(pa.struct([("id", pa.int32()), ("logprob", pa.float64())]))),
+        ("logits_digest", pa.string()),  # blake2b-64 of the logits' fp32 bytes
+        ("restore", pa.int32()),  # tokens covered by the restored state; null where nothing was restored
+        ("offset_from_restore", pa.int32()),  # position minus restore; null likewise
+        ("cluster", _DICT),
+    ]
+)
+
+PAIRS = pa.schema(
+    [
+        ("cell", _DICT),
+        ("experiment", _DICT),
+        ("cluster", _DICT),
+        ("trace", _DICT),
+        ("branch", pa.int32()),
+        ("turn", pa.int32()),
+        ("position", pa.int32()),
+        ("role", _DICT),
+        ("dlogp", pa.float64()),  # nat, candidate minus reference, of the forced token
+        ("kl", pa.float64()),  # nat, full vocabulary, float64, KL(reference || candidate); null from saved runs
+        ("flip", pa.bool_()),  # the two arms have different top-1 tokens
+        ("margin", pa.float64()),  # nat, of the reference
+        ("bits_equal", pa.bool_()),  # all logits have the same bits
+        ("offset_from_restore", pa.int32()),  # of the candidate; null where it restored nothing
+    ]
+)
+
+RESTORES = pa.schema(
+    [
+        ("cell", _DICT),
+        ("trace", _DICT),
+        ("restore", _DICT),  # BRANCH/TURN@POSITION
+        ("layer", pa.int32()),  # model layer, 0-based
+        ("head", pa.int32()),
+        ("rel_error", pa.float64()),  # Frobenius norm of the difference over that of the reference
+        ("max_error", pa.float64()),  # largest absolute difference of an element
+        ("one_cast_error", pa.float64()),  # rel_error that one direct cast of the reference to the pool dtype costs
+        ("bf16_share", pa.float64()),  # share of stored elements whose value fits bf16; null if under 64 are non-zero
+        ("conv_equal", pa.bool_()),  # conv state equal to the reference's, byte for byte (per layer)
+        ("label", _DICT),  # how the checkpoint was written: final, interior or decode
+        ("dtype", _DICT),
+    ]
+)
+
+DIVERGENCES = pa.schema(
+    [
+        ("cell", _DICT),
+        ("trace", _DICT),
+        ("branch", pa.int32()),
+        ("turn", pa.int32()),
+        ("position", pa.int32()),
+        ("offset_from_restore", pa.int32()),
+        ("kind", _DICT),  # bits, argmax or tolerance
+        ("token_a", pa.int32()),
+        ("token_b", pa.int32()),
+        ("margin", pa.float64()),
+        ("dlogp", pa.float64()),
+        ("censored", pa.bool_()),  # no divergence until the branch's last scored position
+    ]
+)
+
+TABLES = {"observations": OBSERVATIONS, "pairs": PAIRS, "restores": RESTORES, "divergences": DIVERGENCES}

@@ -1,0 +1,1 @@
+"""What is under test: the lab, a transformers model, a server. One protocol."""

@@ -1,0 +1,117 @@
+"""Causal attention over a paged cache: every query by itself, keys in the order of positions.
+
+A sequence's cache is a list of page numbers, one token a page, into one arena; pages are written once and never change, so
+a restore or a fork copies the list. On the CPU the loop is compiled: 16 partial sums a dot product, then added in order,
+so a query's bits depend on its own keys and on nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numba
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+_LANES = 16
+
+
+@numba.njit(cache=True, nogil=True, boundscheck=False)  # type: ignore[untyped-decorator]
+def _attend(q: Any, keys: Any, values: Any, pages: Any, page_start: Any, visible: Any, scale: float, out: Any) -> None:
+    """q [N, H, D], keys [P, H, D], values [P, H, V]; query n sees pages[page_start[n] : page_start[n] + visible[n]]."""
+    N, H, D = q.shape
+    V = values.shape[2]
+    lanes = np.zeros(_LANES, q.dtype)
+    for n in range(N):
+        count, base = visible[n], page_start[n]
+        score = np.empty(count, q.dtype)
+        for h in range(H):
+            top = -np.inf
+            for t in range(count):
+                page = pages[base + t]
+                lanes[:] = 0
+                for d in range(0, D, _LANES):
+                    for j in range(_LANES):
+                        lanes[j] += q[n, h, d + j] * keys[page, h, d + j]
+                dot = q.dtype.type(0)
+                for j in range(_LANES):
+                    dot += lanes[j]
+                score[t] = dot * scale
+                top = max(top, score[t])
+            total = q.dtype.type(0)
+            for t in range(count):
+                score[t] = np.exp(score[t] - top)
+                total += score[t]
+            for i in range(V):
+                out[n, h, i] = 0
+            for t in range(count):
+                weight = score[t] / total
+                page = pages[base + t]
+                for i in range(V):
+                    out[n, h, i] += weight * values[page, h, i]
+
+
+class KeyValueArena:
+    """Pages of keys and values of the attention layers, one token a page.
+
+    Keys and values are kept expanded from the latents: with projections of a constant number of rows, expanding them at
+    each use would give the same bits.
+    """
+
+    def __init__(self, layers: Sequence[int], heads: int, key: int, value: int, dtype: torch.dtype) -> None:
+        self._shape = (heads, key, value)
+        self._dtype = dtype
+        self._used = 0
+        self._keys = {layer: torch.empty((0, heads, key), dtype=dtype) for layer in layers}
+        self._values = {layer: torch.empty((0, heads, value), dtype=dtype) for layer in layers}
+
+    def take(self, count: int) -> NDArray[np.int64]:
+        """Numbers of ``count`` fresh pages, the same for all layers."""
+        self._used += count
+        for store in (self._keys, self._values):
+            for layer, pages in store.items():
+                if self._used > pages.shape[0]:
+                    size = max(2 * pages.shape[0], self._used, 4096)
+                    grown = torch.empty((size, *pages.shape[1:]), dtype=self._dtype)
+                    grown[: pages.shape[0]] = pages
+                    store[layer] = grown
+        return np.arange(self._used - count, self._used, dtype=np.int64)
+
+    def write(self, layer: int, pages: NDArray[np.int64], keys: Tensor, values: Tensor) -> None:
+        """keys [n, H, D] and values [n, H, V] of fresh pages; they are contiguous."""
+        self._keys[layer][int(pages[0]) : int(pages[-1]) + 1] = keys
+        self._values[layer][int(pages[0]) : int(pages[-1]) + 1] = values
+
+    def attend(
+        self, layer: int, q: Tensor, sequences: Sequence[NDArray[np.int64]], lengths: Sequence[int], scale: float
+    ) -> Tensor:
+        """Attention of packed queries.
+
+        Args:
+            q: [N, H, D], the last ``lengths[r]`` tokens of sequence r after those of earlier sequences.
+            sequences: pages of each sequence, its own new tokens included.
+
+        Returns:
+            [N, H, V], not rounded.
+        """
+        heads, _, value = self._shape
+        starts, visible, base = [], [], 0
+        for pages, length in zip(sequences, lengths, strict=True):
+            starts += [base] * length
+            visible += range(len(pages) - length + 1, len(pages) + 1)
+            base += len(pages)
+        out = torch.empty((q.shape[0], heads, value), dtype=self._dtype)
+        _attend(
+            q.contiguous().numpy(),
+            self._keys[layer].numpy(),
+            self._values[layer].numpy(),
+            np.concatenate(sequences),
+            np.array(starts, np.int64),
+            np.array(visible, np.int64),
+            self._keys[layer].numpy().dtype.type(scale),
+            out.numpy(),
+        )
+        return out

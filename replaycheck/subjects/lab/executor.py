@@ -1,0 +1,177 @@
+"""Run schedules of one group in lockstep and record what they say and what they restore.
+
+The executor decides nothing: it does a schedule's steps in order, and whatever is wrong with a plan shows in the recording.
+At each tick every schedule does its steps up to the next compute step, and all their rows go through the network together.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from replaycheck.audit.provenance import bf16_share
+from replaycheck.compare.record import ArmRecording, ScoredTurn, StateAt, WrittenState
+from replaycheck.schedule.simulate import simulate
+from replaycheck.schedule.steps import Checkpoint, Clear, Commit, Compute, Copy, Evict, Row, Schedule, Source
+from replaycheck.schema.arm import Compiler, PoolDtype
+from torch import Tensor
+
+from .batch import Result, run_rows
+from .network import Network, RowInput, Tap
+from .pool import TORCH_DTYPE, Pool
+
+
+class ArmRun:
+    """One schedule in progress: its pool, where it stands, what it has recorded."""
+
+    def __init__(self, schedule: Schedule, network: Network) -> None:
+        self.schedule = schedule
+        self.network = network
+        self._pool = _pool(schedule, network)
+        self._steps = iter(schedule.steps)
+        self._checkpoints = schedule.checkpoints()
+        self._logits: dict[int, list[Tensor]] = defaultdict(list)
+        self._restores: list[StateAt] = []
+        self._written: list[WrittenState] = []
+        self._kernels: dict[str, set[str]] = defaultdict(set)
+        self._hits = 0
+        self._tokens = 0
+
+    def next_rows(self) -> tuple[Row, ...]:
+        """Do steps up to the next compute step; its rows, or none when the schedule is over."""
+        for step in self._steps:
+            if isinstance(step, Compute):
+                return step.rows
+            if isinstance(step, Clear):
+                self._pool.clear(step.slot)
+            elif isinstance(step, Copy):
+                self._pool.copy(step.source, step.destination)
+            elif isinstance(step, Commit):
+                self._audit(self._checkpoints[step.checkpoint], step.slot)
+            elif isinstance(step, Evict):
+                continue
+        return ()
+
+    def inputs(self, row: Row) -> RowInput:
+        """The row's tokens and state."""
+        plan = self.schedule.requests[row.request]
+        taps = tuple(
+            Tap(s.chunk, str(s.source), _covered(row, s.chunk, s.source), s.conv_end) for s in row.snapshots
+        )
+        first = max(0, plan.prompt - 1 - row.a) if row.scored else row.b - row.a
+        if row.restored and row.scored:
+            self._hits += 1
+            self._restores.append(self._restored(row))
+        return RowInput(plan.tokens[row.a : row.b], row.a, str(row.kernel), self._pool.load(row.source), taps, first)
+
+    def take(self, row: Row, result: Result) -> None:
+        """Store a row's states, snapshots first, and keep its scored logits."""
+        for snap, state in zip(row.snapshots, result.taps, strict=True):
+            self._pool.store(snap.destination, state)
+        self._pool.store(row.destination, result.final)
+        self._kernels[str(row.part)].add(self.network.kernels[str(row.kernel)].name)
+        self._tokens += row.b - row.a
+        if row.scored:
+            self._logits[row.request].append(result.logits)
+
+    def recording(self) -> ArmRecording:
+        """Everything the arm did."""
+        warm = self.schedule.arm.compiler is Compiler.WARM
+        return ArmRecording(
+            arm=self.schedule.arm.name,
+            turns=tuple(self._turn(index) for index in range(len(self.schedule.requests))),
+            restores=tuple(self._restores),
+            written=tuple(self._written),
+            kernels={part: frozenset(names) for part, names in self._kernels.items()},
+            expected_hits=self.schedule.expected_hits,
+            proven_hits=self._hits if warm else 0,
+            computed_tokens=self._tokens,
+            label_mismatches=simulate(self.schedule).wrong_labels,
+        )
+
+    def _turn(self, index: int) -> ScoredTurn:
+        plan = self.schedule.requests[index]
+        positions = np.arange(plan.prompt, plan.end, dtype=np.int32)
+        restored = plan.restore is not None and self.schedule.arm.compiler is not Compiler.COLD
+        return ScoredTurn(
+            plan.trace,
+            plan.branch,
+            plan.turn,
+            plan.cluster,
+            positions,
+            np.array(plan.tokens[plan.prompt : plan.end], np.int32),
+            torch.cat(self._logits[index]).to(torch.float32).numpy(),
+            plan.start if restored else None,
+        )
+
+    def _restored(self, row: Row) -> StateAt:
+        """The state that a row continues from, as stored."""
+        plan = self.schedule.requests[row.request]
+        checkpoint = self._checkpoints[str(row.restored)]
+        temporal, conv = self._pool.raw(row.source)
+        return StateAt(
+            plan.trace,
+            plan.branch,
+            plan.turn,
+            checkpoint.position,
+            str(checkpoint.written),
+            str(self.schedule.arm.pool),
+            self.network.config.kda_layers,
+            temporal.to(torch.float32).numpy().copy(),
+            _bytes(conv),
+        )
+
+    def _audit(self, checkpoint: Checkpoint, slot: int) -> None:
+        """Provenance of a checkpoint as it is written; split's registers are no pool."""
+        if self.schedule.arm.compiler is not Compiler.WARM:
+            return
+        pool = self.schedule.arm.pool
+        temporal, _ = self._pool.raw(slot)
+        values = temporal.to(torch.float32).numpy() if pool is PoolDtype.BF16 else temporal.numpy()
+        share = np.array([[bf16_share(head, pool) for head in layer] for layer in values])
+        layers = self.network.config.kda_layers
+        self._written.append(WrittenState(str(checkpoint.written), layers, share, pool is PoolDtype.BF16))
+
+
+def _covered(row: Row, chunk: int, source: Source) -> int:
+    """Tokens of the row that a snapshot covers."""
+    return row.b - row.a if source is Source.FINAL else chunk * 64
+
+
+def _bytes(conv: Tensor) -> NDArray[np.uint8]:
+    """Raw bytes of a conv state, one row a layer."""
+    return conv.contiguous().flatten(1).view(torch.uint8).numpy().copy()
+
+
+def _pool(schedule: Schedule, network: Network) -> Pool:
+    arm, empty = schedule.arm, network.empty_state()
+    wanted = TORCH_DTYPE[arm.pool]
+    live = arm.compiler in (Compiler.SPLIT, Compiler.SPLIT_ROUNDED)
+    return Pool(
+        schedule.slots,
+        empty,
+        network.dtype if live else wanted,
+        TORCH_DTYPE.get(PoolDtype.BF16, torch.bfloat16) if network.recipe.activation == "bf16" else network.dtype,
+        str(arm.compiler),
+        wanted if arm.compiler is Compiler.SPLIT_ROUNDED else None,
+    )
+
+
+@torch.no_grad()
+def execute(runs: Sequence[ArmRun]) -> list[ArmRecording]:
+    """Run all schedules to their end, in lockstep."""
+    pending = {id(run): run.next_rows() for run in runs}
+    while any(pending.values()):
+        jobs: dict[int, list[tuple[ArmRun, Row]]] = defaultdict(list)
+        for run in runs:
+            jobs[id(run.network)] += [(run, row) for row in pending[id(run)]]
+        for mine in jobs.values():
+            if mine:
+                results = run_rows(mine[0][0].network, [run.inputs(row) for run, row in mine])
+                for (run, row), result in zip(mine, results, strict=True):
+                    run.take(row, result)
+        pending = {id(run): run.next_rows() if pending[id(run)] else () for run in runs}
+    return [run.recording() for run in runs]

@@ -1,0 +1,40 @@
+"""Text from outside, made safe to print: what a trace, a file or a server sent must not steer a terminal."""
+
+from __future__ import annotations
+
+import unicodedata
+
+__all__ = ["printable", "shorten"]
+
+_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+# Control, format (direction overrides among them), surrogate, private and unassigned characters, line separators.
+_UNSAFE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+
+
+def printable(text: str) -> str:
+    """``text`` on one line, with every control, format or unassigned character written as an escape.
+
+    >>> printable("a\\x1b[31mb\\n")
+    'a\\\\x1b[31mb\\\\n'
+    """
+    return "".join(map(_escaped, text))
+
+
+def _escaped(char: str) -> str:
+    if char in _SHORT:
+        return _SHORT[char]
+    if unicodedata.category(char) not in _UNSAFE:
+        return char
+    code = ord(char)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def shorten(text: str, width: int) -> str:
+    """The printable form of ``text``, cut to ``width`` columns with an ellipsis.
+
+    >>> shorten("a long sentence", 8)
+    'a long …'
+    """
+    # Escapes only make text longer, so nothing past width + 1 characters can show.
+    shown = printable(text[: width + 1])
+    return shown if len(shown) <= width else shown[: width - 1] + "…"

@@ -1,0 +1,104 @@
+"""Read a suite file (TOML) and find what it names: trace files and gate files.
+
+A name is ``suite:NAME`` or a path for traces, a shipped name or a path for gates; paths are relative to the suite file.
+Errors name the file, and the line where the TOML parser gives it, else the key.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from replaycheck import assets
+from replaycheck.errors import UsageError
+from replaycheck.schema.problems import problems
+from replaycheck.schema.suite import Suite
+
+__all__ = ["SUITE_PREFIX", "SuiteFile", "find_gates", "find_traces", "parse_suite", "read_suite"]
+
+SUITE_PREFIX = "suite:"
+
+#: Bytes. A suite is written by hand; this is a hundred times the longest that ships.
+MAX_SIZE = 1024 * 1024
+
+_PLACE = re.compile(r" ?\(at line (\d+), column (\d+)\)$")
+
+
+@dataclass(frozen=True)
+class SuiteFile:
+    """A suite with the files that it names, all of which exist."""
+
+    path: Path
+    suite: Suite
+    traces: tuple[Path, ...]
+    gates: tuple[Path, ...]
+
+
+def read_suite(path: Path) -> SuiteFile:
+    """Read a suite file and find what it names. Raises :class:`UsageError`."""
+    suite = parse_suite(path)
+    return SuiteFile(path, suite, find_traces(suite.traces, path), find_gates(suite.gates, path))
+
+
+def parse_suite(path: Path) -> Suite:
+    """Read and check a suite file alone. Raises :class:`UsageError`."""
+    try:
+        return Suite.model_validate(_parse(path))
+    except ValidationError as error:
+        problem = next(problems(error, "see `replaycheck schema suite`"))
+        raise UsageError(f"{path}: {problem}") from None
+
+
+def _parse(path: Path) -> dict[str, object]:
+    try:
+        with path.open("rb") as handle:
+            data = handle.read(MAX_SIZE + 1)
+    except OSError as error:
+        raise UsageError(f"{str(path)!r} can't be read ({error.strerror}); give a SUITE.toml or --preset") from None
+    if len(data) > MAX_SIZE:
+        raise UsageError(f"{path} has more than {MAX_SIZE} bytes; give a SUITE.toml, not traces")
+    try:
+        return tomllib.loads(data.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise UsageError(f"{path}:{line}: byte 0x{data[error.start]:02x} isn't UTF-8; save the file as UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
+        place = _PLACE.search(str(error))
+        line_column = f":{place[1]}:{place[2]}" if place else ""
+        text = _PLACE.sub("", str(error))
+        raise UsageError(f"{path}{line_column}: malformed TOML, {text}; correct it there") from None
+
+
+def find_traces(names: Sequence[str], named_in: Path | None = None) -> tuple[Path, ...]:
+    """The files of ``suite:NAME`` or paths, each once. Paths are relative to the file ``named_in`` if it is given."""
+    return tuple(dict.fromkeys(_find_trace(name, named_in) for name in names))
+
+
+def find_gates(names: Sequence[str], named_in: Path | None = None) -> tuple[Path, ...]:
+    """The files of shipped names or paths (anything with a suffix or a separator), each once."""
+    return tuple(dict.fromkeys(_find_gate(name, named_in) for name in names))
+
+
+def _find_trace(name: str, named_in: Path | None) -> Path:
+    if name.startswith(SUITE_PREFIX):
+        return assets.trace_suite(name.removeprefix(SUITE_PREFIX))
+    return _existing(name, named_in, "trace file", "give the path of a .jsonl file or suite:NAME")
+
+
+def _find_gate(name: str, named_in: Path | None) -> Path:
+    if Path(name).suffix or "/" in name:
+        return _existing(name, named_in, "gate file", "give the path of a .toml file or a shipped name")
+    return assets.gate_file(name)
+
+
+def _existing(name: str, named_in: Path | None, kind: str, advice: str) -> Path:
+    path = named_in.parent / name if named_in else Path(name)
+    if not path.is_file():
+        where = f", named in {named_in}," if named_in else ""
+        raise UsageError(f"{kind} {str(path)!r}{where} isn't there; {advice}")
+    return path

@@ -1,0 +1,88 @@
+"""The doctor answers on any machine: without a GPU, without extras, with a broken torch."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Callable
+from types import ModuleType
+
+import pytest
+
+from replaycheck import assets, capabilities
+
+
+@pytest.fixture
+def shipped(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """An installation that has its model and its suite."""
+    folder = tmp_path_factory.mktemp("shipped")
+    monkeypatch.setattr(assets, "trace_suites", lambda: {"quick": folder / "quick.jsonl"})
+    monkeypatch.setattr(assets, "model_dir", lambda: folder)
+
+
+def checks(outcome_json: str) -> dict[str, dict[str, object]]:
+    return {check["name"]: check for check in json.loads(outcome_json)["capabilities"]}
+
+
+@pytest.mark.usefixtures("shipped")
+def test_a_good_machine_passes(replaycheck: Callable) -> None:
+    outcome = replaycheck("doctor")
+    assert outcome.code == 0
+    assert "replaycheck run can run here" in outcome.out
+    assert json.loads(replaycheck("doctor", "--json").out)["usable"] is True
+
+
+@pytest.mark.usefixtures("shipped")
+def test_a_missing_gpu_is_said_and_no_error(replaycheck: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = importlib.import_module("torch")
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    outcome = replaycheck("doctor", "--json")
+    cuda = checks(outcome.out)["subject lab on cuda"]
+    assert (outcome.code, cuda["usable"]) == (0, False)
+    assert "torch finds no GPU" in str(cuda["text"])
+
+
+@pytest.mark.usefixtures("shipped")
+def test_a_broken_torch_is_a_finding(replaycheck: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = importlib.import_module
+
+    def broken(name: str, package: str | None = None) -> ModuleType:
+        if name == "torch" or name.startswith("replaycheck_kernels"):
+            raise OSError("libtorch_cpu.so: cannot open shared object file")
+        return real(name, package)
+
+    monkeypatch.setattr(capabilities.importlib, "import_module", broken)
+    outcome = replaycheck("doctor", "--json")
+    assert outcome.code == 4
+    assert "OSError: libtorch_cpu.so" in str(checks(outcome.out)["torch"]["text"])
+    assert "can't run here" in replaycheck("doctor").out
+
+
+@pytest.mark.usefixtures("shipped")
+def test_missing_packages_are_named_with_what_to_install(
+    replaycheck: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = capabilities.find_spec
+    monkeypatch.setattr(capabilities, "find_spec", lambda name: None if name == "pyarrow" else real(name))
+    outcome = replaycheck("doctor")
+    assert outcome.code == 4
+    assert "pyarrow not installed; pip install pyarrow" in outcome.out
+
+
+@pytest.mark.usefixtures("shipped")
+def test_a_missing_extra_is_no_error(replaycheck: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(name: str) -> str:
+        raise capabilities.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(capabilities.metadata, "version", absent)
+    outcome = replaycheck("doctor")
+    assert outcome.code == 0
+    assert "pip install 'replaycheck[models]'" in outcome.out
+
+
+def test_an_installation_without_a_model_says_so(replaycheck: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(assets, "models", dict)
+    outcome = replaycheck("doctor")
+    assert outcome.code == 4
+    assert "no model ships with this installation" in outcome.out

@@ -1,0 +1,130 @@
+"""The page answers first, needs no network and no script, and shows untrusted text instead of obeying it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from replaycheck.replay.store import Run, read_environment, read_table, write_json, write_whole
+from replaycheck.report.html import write_report
+from replaycheck.schema.frames import empty_frame
+from replaycheck.schema.result import Finding
+
+Write = Callable[..., Path]
+
+HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(1)>\u202egnp.exe\u200b\x1b[31m\x00&amp;{{ 7*7 }}"
+VOID = {"meta", "br", "path", "use", "rect"}
+
+
+def page(run: Path) -> str:
+    return write_report(run).read_text(encoding="utf-8")
+
+
+def text_of(html: str) -> str:
+    return re.sub(r"\s+", " ", re.sub(r"<style>.*?</style>|<[^>]+>", " ", html, flags=re.DOTALL))
+
+
+class Balance(HTMLParser):
+    """Collects tags that are opened and not closed, or the other way round."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.wrong: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in VOID:
+            return
+        if not self.open or self.open.pop() != tag:
+            self.wrong.append(tag)
+
+
+def test_a_clean_run_is_answered_with_no_before_anything_else(write_run: Write) -> None:
+    text = text_of(page(write_run()))
+    assert "Did caching change my outputs? No." in text
+    assert "warm equals split-rounded bit for bit at all 2,880 positions, in the fp32, bf16 and fp16 pools" in text
+    assert "288 of 288 expected hits proven" in text
+    assert text.index("Did caching change") < text.index("Findings") < text.index("Matrix") < text.index("Gates")
+
+
+def test_a_faulty_run_is_answered_with_yes_and_the_finding(write_run: Write) -> None:
+    html = page(write_run(fault=True))
+    text = text_of(html)
+    assert "Did caching change my outputs? Yes." in text
+    assert "Values in the fp32 and fp16 pools had been rounded to bf16 before they were stored" in text
+    assert "the fault bf16-snapshot planted on purpose" in text
+    assert html.count('<td class="fail') >= 16  # one exact cell of fp32 and of fp16 in each of eight rows
+
+
+def test_the_page_is_one_offline_file_under_a_megabyte(write_run: Write) -> None:
+    html = page(write_run(fault=True))
+    assert "default-src 'none'" in html
+    assert "<script" not in html
+    assert not re.search(r"https?://|@import|url\((?!#)|\bsrc=", html)
+    assert len(html.encode()) < 2**20
+
+
+@pytest.mark.parametrize("fault", [False, True], ids=["clean", "faulty"])
+def test_every_tag_is_closed(write_run: Write, fault: bool) -> None:
+    balance = Balance()
+    balance.feed(page(write_run(fault=fault)))
+    assert balance.wrong == []
+    assert balance.open == []
+
+
+def test_the_same_run_gives_the_same_bytes(write_run: Write) -> None:
+    run = write_run()
+    assert page(run) == page(run)
+
+
+def test_hostile_text_is_shown_and_not_obeyed(write_run: Write) -> None:
+    finding = Finding(code="RC101", title=HOSTILE, sentence=HOSTILE, evidence=(HOSTILE,), reproduce=HOSTILE)
+    run = write_run(fault=True, suite=HOSTILE, model=HOSTILE, findings=(finding,), not_checked=(HOSTILE,))
+    write_json(run / "environment.json", read_environment(Run(run)).model_copy(update={"command": (HOSTILE,)}))
+    divergences = read_table(Run(run), "divergences").assign(trace=HOSTILE)
+    write_whole(Run(run), "divergences", divergences.drop_duplicates(["cell", "kind"]))
+    html = page(run)
+    assert "<script" not in html
+    assert "<img" not in html
+    assert not re.search("[\u202e\u200b\x1b\x00]", html)
+    assert html.count(r"\u202egnp.exe\u200b\x1b[31m\x00") > 8
+    assert "{{ 7*7 }}" in html
+
+
+def test_tokens_are_shown_as_text_where_the_vocabulary_is_known(write_run: Write) -> None:
+    run = write_run(fault=True)
+    divergences = read_table(Run(run), "divergences").assign(token_a=ord("<"), token_b=10)
+    write_whole(Run(run), "divergences", divergences)
+    assert "60 → 10" in page(run)
+    environment = read_environment(Run(run))
+    inputs = environment.inputs | {"vocabulary": "ascii-144"}
+    write_json(run / "environment.json", environment.model_copy(update={"inputs": inputs}))
+    assert r"&#39;&lt;&#39; (60) → &#39;\n&#39; (10)" in page(run)
+
+
+def test_a_run_without_tables_says_why_charts_are_empty(write_run: Write) -> None:
+    run = write_run()
+    for table in ("pairs", "restores"):
+        for part in (run / table).iterdir():
+            part.unlink()
+    write_whole(Run(run), "divergences", empty_frame("divergences"))
+    text = text_of(page(run))
+    assert "No position was compared with a fp16 pool." in text
+    assert "No state was restored in a split-against-warm comparison." in text
+    assert "No branch was compared." in text
+
+
+def test_a_failed_gate_without_a_finding_says_that_the_cause_is_unknown(write_run: Write) -> None:
+    assert "its cause is unknown" in text_of(page(write_run(fault=True, findings=())))
+
+
+def test_cells_that_the_subject_cant_do_are_listed(write_run: Write) -> None:
+    assert "no interior snapshots" in text_of(page(write_run(not_checked=("state/x: no interior snapshots",))))

@@ -1,0 +1,39 @@
+"""Text from outside can't steer a terminal."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replaycheck.text import printable, shorten
+
+
+@given(st.text())
+def test_nothing_unprintable_is_left(text: str) -> None:
+    shown = printable(text)
+    assert all(unicodedata.category(char)[0] != "C" and char not in "\u2028\u2029" for char in shown)
+    assert len(shown) >= len(text)
+
+
+@given(st.text(), st.integers(1, 30))
+def test_shortened_text_fits(text: str, width: int) -> None:
+    shown = shorten(text, width)
+    assert len(shown) <= width
+    assert shown == printable(text) or shown.endswith("…")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("tab\t", r"tab\t"),
+        ("\x1b[0m", r"\x1b[0m"),
+        ("\u202e", r"\u202e"),
+        ("\U000e0001", r"\U000e0001"),
+        ("é·—", "é·—"),
+    ],
+)
+def test_escapes(text: str, shown: str) -> None:
+    assert printable(text) == shown
