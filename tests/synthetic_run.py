@@ -138,9 +138,7 @@ def recordings(arms: tuple[Arm, ...]) -> dict[str, ArmRecording]:
     return {arm.name: recording(arm) for arm in arms}
 
 
-def in_warm(
-    found: dict[str, ArmRecording], **changes: object
-) -> dict[str, ArmRecording]:
+def in_warm(found: dict[str, ArmRecording], **changes: object) -> dict[str, ArmRecording]:
     """The recordings with fields of the warm arm changed."""
     name = next(name for name in found if name.startswith("warm/"))
     return found | {name: replace(found[name], **changes)}  # type: ignore[arg-type]

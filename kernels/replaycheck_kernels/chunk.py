@@ -59,7 +59,7 @@ def _chunks(x: Tensor, chunks: ChunkMap) -> Tensor:
 def _product(a: Tensor, b: Tensor) -> Tensor:
     """[B, H, m, n] @ [B, H, n, p] as one batch of matrices."""
     batch = a.shape[:2]
-    return torch.bmm(a.flatten(0, 1), b.flatten(0, 1)).unflatten(0, batch)
+    return torch.bmm(a.flatten(0, 1), b.flatten(0, 1)).view(*batch, a.shape[2], b.shape[3])
 
 
 def intra_chunk(inputs: KdaInputs, chunks: ChunkMap, recipe: Recipe) -> Intra:
@@ -130,7 +130,8 @@ def _snapshot(row: SnapshotRow, starts: Tensor, final: Tensor, chunks: ChunkMap,
         return final[row.sequence]
     if not 0 <= row.chunk < chunks.count(row.sequence):
         raise ValueError(
-            f"snapshot of chunk {row.chunk} of sequence {row.sequence}, which has chunks 0 to {chunks.count(row.sequence) - 1}"
+            f"snapshot of chunk {row.chunk} of sequence {row.sequence}, "
+            f"which has chunks 0 to {chunks.count(row.sequence) - 1}"
         )
     state = starts[chunks.row(row.sequence, row.chunk)]
     return round_to(state, recipe.chunk_state, recipe.rounding) if row.source is SnapshotSource.CHUNK_STATE else state

@@ -24,7 +24,7 @@ from .recurrent import _SOURCES, activate, tap_points
 F32 = NDArray[np.float32]
 
 
-@numba.njit(cache=True, nogil=True, boundscheck=False)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True, nogil=True, boundscheck=False)
 def _scan(
     state: F32, q: F32, k: F32, v: F32, decay: F32, beta: F32, offsets: Any, points: Any, owners: Any, taps: F32, o: F32
 ) -> None:
@@ -75,15 +75,10 @@ def forward(inputs: KdaInputs, initial: Tensor, snapshots: Sequence[SnapshotRow]
     state, o = initial.clone(), torch.empty_like(inputs.v)
     taps = initial.new_empty((len(points), *initial.shape[1:]))
     owners = np.array([row.sequence for row in snapshots], np.int64)
-    tensors = (state, x.q, x.k, x.v, x.decay, x.beta)
-    _scan(
-        *(t.contiguous().numpy() for t in tensors),
-        np.array(inputs.offsets, np.int64),
-        np.array(points, np.int64),
-        owners,
-        taps.numpy(),
-        o.numpy(),
-    )
+    arrays = [t.contiguous().numpy() for t in (state, x.q, x.k, x.v, x.decay, x.beta)]
+    integers = [np.array(inputs.offsets, np.int64), np.array(points, np.int64), owners]
+    scan: Any = _scan  # numba's stubs give a dispatcher no arguments
+    scan(*arrays, *integers, taps.numpy(), o.numpy())
     for i, point in enumerate(points):
         if point < 0:
             taps[i] = state[snapshots[i].sequence]

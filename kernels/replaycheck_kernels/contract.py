@@ -113,7 +113,9 @@ class StateKernel:
     def _check(self, inputs: KdaInputs, initial: Tensor, rows: Sequence[SnapshotRow], recipe: Recipe) -> None:
         """Refuse what the kernel can't do; no silent fallback."""
         if self.recipes is not None and recipe.name not in self.recipes:
-            raise ValueError(f"{self.name} doesn't run recipe {recipe.name!r}; it runs {', '.join(sorted(self.recipes))}")
+            raise ValueError(
+                f"{self.name} doesn't run recipe {recipe.name!r}; it runs {', '.join(sorted(self.recipes))}"
+            )
         for row in rows:
             if row.source not in self.sources:
                 allowed = ", ".join(sorted(self.sources))
@@ -125,7 +127,9 @@ class StateKernel:
                 f"[sequences, heads, V, K] = {(inputs.sequences, heads, value, key)} is needed"
             )
         if inputs.offsets[-1] != inputs.q.shape[0] or any(n < 1 for n in inputs.lengths()):
-            raise ValueError(f"{self.name}: offsets {inputs.offsets} must rise by ≥ 1 and end at {inputs.q.shape[0]} tokens")
+            raise ValueError(
+                f"{self.name}: offsets {inputs.offsets} must rise by ≥ 1 and end at {inputs.q.shape[0]} tokens"
+            )
 
 
 def run_on_slots(

@@ -5,6 +5,8 @@ The state of a sequence is its last W − 1 inputs, before the convolution, verb
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import torch
 from torch import Tensor
 
@@ -16,7 +18,7 @@ def _windows(offsets: tuple[int, ...], width: int, device: torch.device) -> Tens
     """[N, W] row of (states | inputs) that each token's window reads; states come first, width − 1 rows a sequence."""
     sequences, history = len(offsets) - 1, width - 1
     rows = torch.empty((offsets[-1], width), dtype=torch.long, device=device)
-    for r, (begin, end) in enumerate(zip(offsets, offsets[1:], strict=False)):
+    for r, (begin, end) in enumerate(pairwise(offsets)):
         line = torch.cat(
             [
                 torch.arange(r * history, (r + 1) * history, device=device),

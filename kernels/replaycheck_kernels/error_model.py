@@ -5,8 +5,9 @@ distribution of significands), relative to the tensor it enters; errors add in q
 measured at 0.05 (h, on S) to 0.8 (h, on o; Vnew, on S) of that, so the prediction is high by 1.3 to 2.5 and still far under
 any fault of order one.
 
-fp32 sums add a random walk of rms 2^-24-ish steps over the terms of a product (K) and of a chunk (C). The chunk form also
-takes differences of a cumulative log decay G: an fp32 rounding of G is an error of ln 2 · |G| in the factor 2^(G_i − G_j), that is |g| for a natural log g.
+fp32 sums add a random walk of fp32 roundings over the terms of a product (K) and of a chunk (C). The chunk form also takes
+differences of a cumulative log decay g (natural log): a rounding of g is a relative error of |g| times that rounding in
+the factor e^(g_i − g_j).
 """
 
 from __future__ import annotations

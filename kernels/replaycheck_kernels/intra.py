@@ -35,7 +35,9 @@ def scores(q: Tensor, k: Tensor, G: Tensor, counts: list[int], recipe: Recipe) -
     qk = torch.zeros_like(kk)
     for top in range(0, C, sub):
         rows = slice(top, top + sub)
-        kk[:, :, rows, rows], qk[:, :, rows, rows] = _diagonal(q[:, :, rows], k[:, :, rows], G[:, :, rows], counts, top, recipe)
+        kk[:, :, rows, rows], qk[:, :, rows, rows] = _diagonal(
+            q[:, :, rows], k[:, :, rows], G[:, :, rows], counts, top, recipe
+        )
         if top:
             kk[:, :, rows, :top], qk[:, :, rows, :top] = _left(q, k, G, top, recipe)
     return kk, qk
@@ -56,9 +58,7 @@ def _left(q: Tensor, k: Tensor, G: Tensor, top: int, recipe: Recipe) -> tuple[Te
     return kk, torch.bmm(operand(q[:, :, rows] * grown), right).view(shape)
 
 
-def _diagonal(
-    q: Tensor, k: Tensor, G: Tensor, counts: list[int], top: int, recipe: Recipe
-) -> tuple[Tensor, Tensor]:
+def _diagonal(q: Tensor, k: Tensor, G: Tensor, counts: list[int], top: int, recipe: Recipe) -> tuple[Tensor, Tensor]:
     """One diagonal block per chunk: [B, H, sub, sub]."""
     if recipe.diagonal == "direct":
         return _pairwise(q, k, G, recipe)

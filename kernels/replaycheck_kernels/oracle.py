@@ -54,7 +54,8 @@ def forward(inputs: KdaInputs, initial: Tensor, snapshots: Sequence[SnapshotRow]
         finals.append(S)
     final = torch.stack(finals)
     rows = [
-        final[row.sequence] if row.source is SnapshotSource.FINAL else taps[row.sequence, row.chunk] for row in snapshots
+        final[row.sequence] if row.source is SnapshotSource.FINAL else taps[row.sequence, row.chunk]
+        for row in snapshots
     ]
     return KdaOutput(o, final, torch.stack(rows) if rows else final[:0])
 

@@ -77,7 +77,9 @@ class Recipe:
 EXACT = Recipe("exact")
 
 ORACLE = replace(
-    Recipe("oracle"), name="oracle", **dict.fromkeys(Recipe("oracle").precisions(), FP64)  # type: ignore[arg-type]
+    Recipe("oracle"),
+    name="oracle",
+    **dict.fromkeys(Recipe("oracle").precisions(), FP64),  # type: ignore[arg-type]
 )
 
 SGLANG = Recipe(

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from replaycheck.schema.frames import to_arrow
+from replaycheck.schema.frames import in_order, plain
 from replaycheck.schema.tables import OBSERVATIONS
 
 from .logits import blocks, digests, log_softmax, margins, top1
@@ -21,7 +21,7 @@ TOP = 20
 def observe(recording: ArmRecording, experiment: str = "forced") -> pa.Table:
     """The OBSERVATIONS rows of an arm on one group. Log-probabilities are computed in float64 from the fp32 logits."""
     parts = [_turn(recording.arm, experiment, turn) for turn in recording.turns]
-    return to_arrow("observations", pa.concat_tables(parts) if parts else OBSERVATIONS.empty_table())
+    return in_order("observations", parts)
 
 
 def _turn(arm: str, experiment: str, turn: ScoredTurn) -> pa.Table:
@@ -40,7 +40,7 @@ def _turn(arm: str, experiment: str, turn: ScoredTurn) -> pa.Table:
         "offset_from_restore": [None] * n if offset is None else offset,
         "cluster": [turn.cluster] * n,
     }
-    return to_arrow("observations", columns | _said(turn))
+    return plain("observations", columns | _said(turn))
 
 
 def _said(turn: ScoredTurn) -> dict[str, object]:

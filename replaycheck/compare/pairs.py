@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from replaycheck.errors import InternalError
 from replaycheck.schema.arm import Cell
-from replaycheck.schema.frames import to_arrow
-from replaycheck.schema.tables import PAIRS
+from replaycheck.schema.frames import in_order, plain
 
 from .logits import blocks, kl, log_softmax, margins, top1
 from .record import ArmRecording, ScoredTurn
@@ -26,7 +25,7 @@ def pair(cell: Cell, reference: ArmRecording, candidate: ArmRecording, experimen
     if turns.keys() != {turn.key for turn in candidate.turns}:
         raise InternalError(f"cell {cell.name!r}: the arms scored different turns, so they can't be paired")
     parts = [_turn(cell, experiment, turns[turn.key], turn) for turn in candidate.turns]
-    return to_arrow("pairs", pa.concat_tables(parts) if parts else PAIRS.empty_table())
+    return in_order("pairs", parts)
 
 
 def _turn(cell: Cell, experiment: str, reference: ScoredTurn, candidate: ScoredTurn) -> pa.Table:
@@ -44,7 +43,7 @@ def _turn(cell: Cell, experiment: str, reference: ScoredTurn, candidate: ScoredT
         "role": [candidate.role] * n,
         "offset_from_restore": offset,
     }
-    return to_arrow("pairs", columns | _differences(reference.logits, candidate.logits, candidate.tokens))
+    return plain("pairs", columns | _differences(reference.logits, candidate.logits, candidate.tokens))
 
 
 def _refuse_unlike(cell: Cell, reference: ScoredTurn, candidate: ScoredTurn) -> None:

@@ -39,7 +39,7 @@ class StateAt:
     branch: int
     turn: int  # the turn that restored it
     position: int  # tokens in the state
-    label: str  # how it was written: final, interior or decode
+    label: str  # how it was written: interior, interior-grid, final, final-grid or decode
     dtype: str  # of the pool
     layers: tuple[int, ...]  # model layers, 0-based
     temporal: NDArray[np.float32]  # [layers, heads, V, K], upcast exactly from the stored dtype
@@ -54,7 +54,7 @@ class StateAt:
 class WrittenState:
     """Provenance of one checkpoint as it was written, per layer and head."""
 
-    label: str  # final, interior or decode
+    label: str  # as in StateAt
     layers: tuple[int, ...]
     bf16_share: NDArray[np.float64]  # [layers, heads]; NaN where fewer than 64 elements are non-zero
     declared_bf16: bool  # the pool itself is bf16, so the share says nothing

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from replaycheck.audit.provenance import bf16_share
 from replaycheck.errors import InternalError
 from replaycheck.schema.arm import Cell, Effect, PoolDtype
-from replaycheck.schema.frames import to_arrow
+from replaycheck.schema.frames import in_order, plain
 from replaycheck.schema.tables import RESTORES
 
 from .casts import cast
@@ -31,7 +31,7 @@ def compare_restores(cell: Cell, reference: ArmRecording, candidate: ArmRecordin
     if cell.effect is Effect.GRID or (cell.effect is Effect.TOTAL and not states):
         return RESTORES.empty_table()
     parts = [_state(cell, states.get(state.key), state) for state in candidate.restores]
-    return to_arrow("restores", pa.concat_tables(parts) if parts else RESTORES.empty_table())
+    return in_order("restores", parts)
 
 
 def _state(cell: Cell, reference: StateAt | None, candidate: StateAt) -> pa.Table:
@@ -54,7 +54,7 @@ def _state(cell: Cell, reference: StateAt | None, candidate: StateAt) -> pa.Tabl
         "label": [candidate.label] * n,
         "dtype": [str(pool)] * n,
     }
-    return to_arrow("restores", columns | _errors(reference.temporal, candidate.temporal, pool))
+    return plain("restores", columns | _errors(reference.temporal, candidate.temporal, pool))
 
 
 def _errors(
@@ -63,27 +63,31 @@ def _errors(
     """The error columns, [layers·heads], of states [layers, heads, V, K]."""
     flat = (reference.shape[0] * reference.shape[1], -1)
     live, stored = reference.reshape(flat), candidate.reshape(flat)
-    return {
-        "rel_error": _relative(live, stored),
-        "max_error": _finite(_difference(live, stored).max(axis=1)),
-        "one_cast_error": _relative(live, cast(live, pool)),
-    }
-
-
-def _relative(live: NDArray[np.float32], stored: NDArray[np.float32]) -> NDArray[np.float64]:
-    """[n] Frobenius norm of the difference over that of ``live``; 0 where both are zero."""
-    error = np.sqrt((_difference(live, stored) ** 2).sum(axis=1))
     size = np.sqrt((live.astype(np.float64) ** 2).sum(axis=1))
+    relative, largest = _error(live, stored, size)
+    one_cast, _ = _error(live, cast(live, pool), size)
+    return {"rel_error": relative, "max_error": largest, "one_cast_error": one_cast}
+
+
+def _error(
+    live: NDArray[np.float32], stored: NDArray[np.float32], size: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """[n] Frobenius norm of the difference over ``size``, that of ``live``, and the largest element; 0 for equal bits.
+
+    An element whose bits are the same has no error, so an infinity equals itself.
+    """
+    same = _bits(live) == _bits(stored)
+    if same.all():
+        return np.zeros(len(live)), np.zeros(len(live))
     with np.errstate(divide="ignore", invalid="ignore"):
-        return _finite(np.where(error == 0, 0.0, error / size))
+        difference = np.abs(np.subtract(live, stored, dtype=np.float64))
+        difference[same] = 0.0
+        norm = np.sqrt((difference**2).sum(axis=1))
+        return _finite(np.where(norm == 0, 0.0, norm / size)), _finite(difference.max(axis=1))
 
 
-def _difference(a: NDArray[np.float32], b: NDArray[np.float32]) -> NDArray[np.float64]:
-    """|a - b|; 0 where the bits are the same, so that an infinity equals itself."""
-    with np.errstate(invalid="ignore"):
-        size = np.abs(a.astype(np.float64) - b.astype(np.float64))
-    same = np.ascontiguousarray(a).view(np.uint32) == np.ascontiguousarray(b).view(np.uint32)
-    return np.where(same, 0.0, size)
+def _bits(values: NDArray[np.float32]) -> NDArray[np.uint32]:
+    return np.ascontiguousarray(values).view(np.uint32)
 
 
 def _finite(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -15,14 +15,19 @@ from replaycheck.schema.result import AuditResult, Finding
 from .evidence import Evidence
 from .words import Place, listed, places, pools
 
-__all__ = ["KINDS", "rounded_arms", "rounded_through_bf16"]
+__all__ = ["rounded_arms", "rounded_through_bf16"]
 
-#: The labels of checkpoints in words.
-KINDS = {
-    "interior": "snapshots of extends that don't end on the grid (label interior)",
-    "final": "snapshots of extends that end on the grid (label final)",
-    "decode": "snapshots taken while decoding (label decode)",
+_KINDS = {
+    "interior": "snapshots inside an extend that doesn't end on the grid",
+    "interior-grid": "snapshots inside an extend that ends on the grid",
+    "final": "snapshots at the end of an extend off the grid",
+    "final-grid": "snapshots at the end of an extend on the grid",
+    "decode": "snapshots taken after decode steps",
 }
+
+
+def _kind(label: str) -> str:
+    return f"{_KINDS.get(label, 'snapshots')} (label {label})"
 
 
 @dataclass(frozen=True)
@@ -55,8 +60,11 @@ def rounded_through_bf16(evidence: Evidence) -> Finding | None:
     if not dirty:
         return None
     universe = {(row.layer, row.head) for row in evidence.audits}
+    labels = {one.label for one in written}
     sentences = [_dirty_sentence(group, universe) for group in _alike(dirty)]
-    sentences += _clean_sentences(evidence, written, {one.pool for one in dirty})
+    clean = _clean_kinds(written, {one.pool for one in dirty}, labels)
+    clean += _clean_bf16(evidence, written) + _clean_kernels(evidence)
+    sentences += [f"Clean are {listed(clean)}."] if clean else []
     return evidence.finding("RC101", " ".join(sentences), [_line(one) for one in written])
 
 
@@ -95,26 +103,32 @@ def _alike(dirty: list[Written]) -> list[list[Written]]:
 
 
 def _dirty_sentence(group: list[Written], universe: set[Place]) -> str:
-    label, where = group[0].label, group[0].where
     return (
         f"Values in {pools({one.pool for one in group})} had been rounded to bf16 before they were stored: "
-        f"{KINDS.get(label, f'snapshots with label {label}')}, in {places(where, universe)} "
+        f"{_kind(group[0].label)}, in {places(group[0].where, universe)} "
         f"({listed(f'{one.pool}: {one.count}' for one in group)})."
     )
 
 
-def _clean_sentences(evidence: Evidence, written: list[Written], within: set[PoolDtype]) -> list[str]:
-    """One sentence a kind of snapshot that wrote states into the same pools and has no bf16-like one; then bf16."""
-    sentences = []
-    for label in dict.fromkeys([*KINDS, *(one.label for one in written)]):
+def _clean_kinds(written: list[Written], within: set[PoolDtype], labels: set[str]) -> list[str]:
+    """The kinds of snapshots that wrote states into the same pools, none of them bf16-like."""
+    kinds = []
+    for label in [label for label in dict.fromkeys([*_KINDS, *sorted(labels)]) if label in labels]:
         of = [one for one in written if one.label == label and one.pool in within and one.states]
         if of and not any(one.bf16_like for one in of):
-            kind = KINDS.get(label, f"snapshots with label {label}")
-            sentences.append(f"{kind[0].upper()}{kind[1:]} are clean (0 of {sum(one.states for one in of):,} states).")
-    return sentences + _bf16_sentence(evidence, written)
+            kinds.append(f"{_kind(label)[:-1]}: 0 of {sum(one.states for one in of):,} states)")
+    return kinds
 
 
-def _bf16_sentence(evidence: Evidence, written: list[Written]) -> list[str]:
+def _clean_kernels(evidence: Evidence) -> list[str]:
+    """Pairs of history and tail kernel whose arms stored states in a wider pool, none of them bf16-like."""
+    kernels = {arm.name: f"{arm.history}-{arm.tail}" for arm in evidence.arms if arm.pool is not PoolDtype.BF16}
+    audited = {kernels[row.arm] for row in evidence.audits if row.arm in kernels and row.states}
+    clean = sorted(audited - {kernels[name] for name in rounded_arms(evidence)})
+    return [f"all arms with {' or '.join(clean)} as kernels of history and tail"] if clean else []
+
+
+def _clean_bf16(evidence: Evidence, written: list[Written]) -> list[str]:
     arms = {arm.name for arm in evidence.arms if arm.pool is PoolDtype.BF16}
     exact = [cell for cell in evidence.cells if cell.effect is Effect.EXACT and cell.candidate in arms]
     exact = [cell for cell in exact if cell.positions and not cell.vacuous]
@@ -124,7 +138,7 @@ def _bf16_sentence(evidence: Evidence, written: list[Written]) -> list[str]:
     if any(cell.bits_differ or cell.restore_max_error for cell in exact):
         return []
     positions = sum(cell.positions for cell in exact)
-    return [f"The bf16 pool is clean: warm equals split-rounded bit for bit at all {positions:,} positions."]
+    return [f"the bf16 pool (warm equals split-rounded bit for bit at all {positions:,} positions)"]
 
 
 def _line(one: Written) -> str:

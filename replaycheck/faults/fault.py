@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from importlib import import_module
 
 import torch
+from torch import Tensor
+
 from replaycheck.errors import UsageError, choices
 from replaycheck.schedule.steps import Schedule
 from replaycheck.schema.arm import Compiler
 from replaycheck_kernels.recipe import Recipe
-from torch import Tensor
 
 ScheduleFault = Callable[[Schedule], Schedule]
 RecipeFault = Callable[[Recipe], Recipe]

@@ -39,7 +39,9 @@ def bf16_snapshot(schedule: Schedule) -> Schedule:
     def change(row: Row) -> Row:
         if row.kernel is not Kernel.CHUNK or (row.b - row.a) % CHUNK == 0:
             return row
-        return _map_snapshots(row, lambda s: replace(s, source=Source.CHUNK_STATE) if s.source is Source.ACCUMULATOR else s)
+        return _map_snapshots(
+            row, lambda s: replace(s, source=Source.CHUNK_STATE) if s.source is Source.ACCUMULATOR else s
+        )
 
     return _map_rows(schedule, change)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import torch
+from torch import Tensor
+
 from replaycheck.schema.arm import Compiler
 from replaycheck_kernels.recipe import Recipe
-from torch import Tensor
 
 from .fault import Fault
 from .plans import bf16_snapshot, conv_late, lost_checkpoint, restore_late, tail_kernel
@@ -26,7 +27,7 @@ def via_bf16(state: Tensor, dtype: torch.dtype) -> Tensor:
 _ALL = (
     Fault(
         "bf16-snapshot",
-        "prefill snapshots inside an extend were read from the per-chunk states, stored in the activation dtype (SGLang PR 34820)",
+        "snapshots inside an extend came from the per-chunk states, which have the activation dtype (SGLang PR 34820)",
         "RC101",
         schedule=bf16_snapshot,
     ),

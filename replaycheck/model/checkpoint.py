@@ -94,7 +94,9 @@ def _check(file: Path, stored: Mapping[str, StoredTensor], wanted: Mapping[str, 
     if missing := [name for name in wanted if name not in stored]:
         raise UsageError(f"{file}: lacks {_listed(missing)}, which {CONFIG_FILE} calls for; export it again")
     if extra := [name for name in stored if name not in wanted]:
-        raise UsageError(f"{file}: holds {_listed(extra)}, unknown to {CONFIG_FILE}; the two files do not belong together")
+        raise UsageError(
+            f"{file}: holds {_listed(extra)}, unknown to {CONFIG_FILE}; the two files do not belong together"
+        )
     for name, spec in wanted.items():
         if stored[name].shape != spec.shape:
             raise UsageError(

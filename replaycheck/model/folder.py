@@ -6,13 +6,12 @@ Every file appears by atomic rename, the weights last: a directory with weights 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import save
 
 from replaycheck.model.checkpoint import WEIGHTS_FILE
 from replaycheck.model.config import CONFIG_FILE, ModelConfig
@@ -58,8 +57,8 @@ def write_folder(folder: Path, config: ModelConfig, weights: Mapping[str, torch.
     write_json(folder / "tokenizer.json", tokenizer_definition())
     write_json(folder / "tokenizer_config.json", tokenizer_config(config.max_length))
     temporary = folder / f".{WEIGHTS_FILE}.part"
-    save_file(_stored(config, weights), temporary, metadata={"format": "pt"})
-    os.replace(temporary, folder / WEIGHTS_FILE)
+    temporary.write_bytes(save(_stored(config, weights), metadata={"format": "pt"}))
+    temporary.replace(folder / WEIGHTS_FILE)
 
 
 def write_random_folder(folder: Path, config: ModelConfig = SHIPPED_CONFIG, seed: int = 0) -> None:
@@ -71,7 +70,7 @@ def write_json(file: Path, value: Mapping[str, object]) -> None:
     """``value`` as indented ASCII JSON with sorted keys, by atomic rename."""
     temporary = file.with_name(f".{file.name}.part")
     temporary.write_text(json.dumps(value, indent=2, sort_keys=True, allow_nan=False) + "\n", encoding="ascii")
-    os.replace(temporary, file)
+    temporary.replace(file)
 
 
 def config_json(config: ModelConfig) -> dict[str, object]:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeGuard
 
 from replaycheck.errors import UsageError
 
@@ -82,5 +82,5 @@ def _entry(file: Path, name: str, entry: object) -> StoredTensor:
     return StoredTensor(dtype, tuple(shape), begin, end)
 
 
-def _natural_numbers(value: object) -> bool:
+def _natural_numbers(value: object) -> TypeGuard[list[int]]:
     return isinstance(value, list) and all(type(item) is int and item >= 0 for item in value)

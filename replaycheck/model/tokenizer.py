@@ -30,8 +30,7 @@ def tokenizer_definition() -> dict[str, object]:
         "truncation": None,
         "padding": None,
         "added_tokens": [
-            {"id": token, "content": name, **_added_token_flags()}
-            for token, name in vocabulary.SPECIAL_NAMES.items()
+            {"id": token, "content": name, **_added_token_flags()} for token, name in vocabulary.SPECIAL_NAMES.items()
         ],
         "normalizer": None,
         "pre_tokenizer": None,

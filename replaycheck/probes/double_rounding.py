@@ -13,11 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
+
 from replaycheck.compare.casts import cast as reference_cast
 from replaycheck.schema.arm import PoolDtype
 from replaycheck.schema.result import ProbeResult
 from replaycheck.subjects.lab.pool import TORCH_DTYPE, cast
-from torch import Tensor
 
 Cast = Callable[[Tensor, torch.dtype], Tensor]
 
@@ -61,7 +62,8 @@ def probe_double_rounding(states: NDArray[np.float32], store: Cast = cast) -> Pr
         states: fp32 accumulators of a real model, any shape.
     """
     wrong = sum(
-        float(store(torch.tensor([given]), TORCH_DTYPE[pool])[0]) != expected for pool, given, expected in (VIA_BF16, VIA_FP16)
+        float(store(torch.tensor([given]), TORCH_DTYPE[pool])[0]) != expected
+        for pool, given, expected in (VIA_BF16, VIA_FP16)
     )
     elements = sum(_mismatches(states, pool, store) for pool in PoolDtype)
     found = distance(states)
@@ -74,7 +76,8 @@ def probe_double_rounding(states: NDArray[np.float32], store: Cast = cast) -> Pr
             f"Stores round {'once' if mismatches == 0 else 'more than once'}: {2 - wrong} of 2 probe values and "
             f"{3 * states.size - elements:,} of {3 * states.size:,} real elements agree with one direct cast. "
             f"A detour through bf16 would change {found.share:.1%} of the fp16 elements (theory {SHARE:.1%}), by "
-            f"{found.mean_ulps:.2f} units in the mean (theory {MEAN_ULPS:.0f}) and at most {found.max_ulps} (theory {MAX_ULPS})."
+            f"{found.mean_ulps:.2f} units in the mean (theory {MEAN_ULPS:.0f}) "
+            f"and at most {found.max_ulps} (theory {MAX_ULPS})."
         ),
         values={
             "mismatches": mismatches,

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 import torch
+from torch import Tensor
+
 from replaycheck.schema.result import ProbeResult
 from replaycheck_kernels.activation import log_decay
 from replaycheck_kernels.contract import KdaInputs, StateKernel
@@ -18,7 +20,6 @@ from replaycheck_kernels.error_model import predict
 from replaycheck_kernels.oracle import ORACLE_KERNEL
 from replaycheck_kernels.precision import round_to
 from replaycheck_kernels.recipe import Recipe
-from torch import Tensor
 
 LENGTHS = (130, 1, 63, 64, 65)
 HEADS, KEY, VALUE = 2, 128, 96

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor
+
 from replaycheck.subjects.lab.network import Network, RowInput
 from replaycheck.traces.vocabulary import END
 from replaycheck_kernels.recipe import preset
 from replaycheck_kernels.registry import ours
-from torch import Tensor
 
 ASCII = 128
 """Ids under it are text; of the others only END may be sampled, since an answer holds no roles."""
@@ -54,4 +55,4 @@ class OracleSampler:
         if self._temperature == 0:
             return int(allowed.argmax())
         cumulative = torch.softmax(allowed / self._temperature, 0).cumsum(0).numpy()
-        return int(min(np.searchsorted(cumulative, draws.random(), side="right"), END))
+        return min(int(np.searchsorted(cumulative, draws.random(), side="right")), END)

@@ -6,7 +6,7 @@ so with 64-token chunks a checkpoint inside an extend sits at the start of one o
 
 from __future__ import annotations
 
-from replaycheck.schema.arm import CheckpointPolicy
+from replaycheck.schema.arm import CHUNK, CheckpointPolicy
 
 from .steps import Written
 
@@ -20,13 +20,15 @@ def positions(policy: CheckpointPolicy, start: int, prompt: int, end: int) -> li
     Returns:
         (position, how written), rising, each position once.
     """
+    aligned = (prompt - start) % CHUNK == 0
+    inside, final = (Written.INTERIOR_GRID, Written.FINAL_GRID) if aligned else (Written.INTERIOR, Written.FINAL)
     found: dict[int, Written] = {}
     if policy.every:
         for position in range(start + policy.every, prompt + 1, policy.every):
-            found[position] = Written.FINAL if position == prompt else Written.INTERIOR
+            found[position] = final if position == prompt else inside
     if policy.prompt_end:
-        found[prompt] = Written.FINAL
+        found[prompt] = final
     last = end - 1
     if policy.turn_end and last not in found:
-        found[last] = Written.DECODE if last > prompt else Written.FINAL
+        found[last] = Written.DECODE if last > prompt else final
     return sorted(found.items())

@@ -5,6 +5,8 @@ Cold, split and warm are compiled from this one list, so that they differ in how
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from replaycheck.errors import UsageError
 from replaycheck.schema.arm import CheckpointPolicy
 from replaycheck.schema.trace import Group
@@ -21,16 +23,24 @@ _MARKERS = ("branch", "rewind")
 def plan_requests(group: Group, policy: CheckpointPolicy) -> tuple[RequestPlan, ...]:
     """Walk the group's requests with the reference prefix cache.
 
+    A request for a turn that was asked for before is booked on a branch of its own, after those of the tree.
+
     Raises:
         UsageError: the group has events that the lab's compilers can't play.
     """
     _refuse_events(group)
     cache = PrefixCache()
     trees = {trace.id: TraceTree(trace) for trace in group.traces}
+    branches = {name: max(tree.branches.values()) for name, tree in trees.items()}
+    seen: set[tuple[str, str]] = set()
     plans = []
     for index, request in enumerate(group.requests):
         tree = trees[request.trace]
         path = tree.path(request.turn)
+        if (request.trace, request.turn) in seen:
+            branches[request.trace] += 1
+            path = replace(path, branch=branches[request.trace])
+        seen.add((request.trace, request.turn))
         cluster = tree.trace.cluster or tree.trace.id
         plans.append(_plan(index, path, cluster, cache.longest(path), policy, cache))
     return tuple(plans)

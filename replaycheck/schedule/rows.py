@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from replaycheck.schema.arm import CHUNK, Arm, Kernel
 
-from .steps import Checkpoint, Part, RequestPlan, Row, RowKind, Snapshot, Source, Written
+from .steps import Checkpoint, Part, RequestPlan, Row, RowKind, Snapshot, Source
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,5 @@ def needs_answer(plan: RequestPlan, track: Track) -> bool:
 def snapshot(plan: RequestPlan, checkpoint: Checkpoint, destination: int) -> Snapshot:
     """The snapshot of a checkpoint inside the extend, or at its end."""
     tokens = checkpoint.position - plan.start
-    source = Source.ACCUMULATOR if checkpoint.written is Written.INTERIOR else Source.FINAL
+    source = Source.ACCUMULATOR if checkpoint.written.inside else Source.FINAL
     return Snapshot(chunk=tokens // CHUNK, source=source, destination=destination, conv_end=tokens)
-

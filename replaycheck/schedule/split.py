@@ -64,6 +64,4 @@ def _answer(plan: RequestPlan, index: int, arm: Arm, track: Track, registers: _R
 
 
 def _commits(plan: RequestPlan, registers: _Registers, after_prompt: bool) -> list[Step]:
-    return [
-        Commit(c.name, registers.of(c.name)) for c in plan.creates if (c.position > plan.prompt) is after_prompt
-    ]
+    return [Commit(c.name, registers.of(c.name)) for c in plan.creates if (c.position > plan.prompt) is after_prompt]

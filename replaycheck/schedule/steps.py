@@ -46,12 +46,21 @@ class CopyReason(StrEnum):
 class Written(StrEnum):
     """How a checkpoint came to be."""
 
-    #: the state at the end of an extend
-    FINAL = "final"
-    #: a state inside an extend, on the chunk grid
+    #: a state inside an extend that doesn't end on the chunk grid
     INTERIOR = "interior"
+    #: a state inside an extend that ends on it
+    INTERIOR_GRID = "interior-grid"
+    #: the state at the end of an extend that doesn't end on the grid
+    FINAL = "final"
+    #: the state at the end of one that does
+    FINAL_GRID = "final-grid"
     #: the state after decode steps
     DECODE = "decode"
+
+    @property
+    def inside(self) -> bool:
+        """Whether the state lies inside its extend."""
+        return self in (Written.INTERIOR, Written.INTERIOR_GRID)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from replaycheck.schema.arm import Arm
 
 from .rows import Track, answer_rows, extend, needs_answer, snapshot, tracks
 from .steps import (
-    Checkpoint,
     Clear,
     Commit,
     Compute,
@@ -22,7 +21,6 @@ from .steps import (
     Schedule,
     Snapshot,
     Step,
-    Written,
 )
 
 
@@ -51,12 +49,12 @@ def compile_warm(arm: Arm, group: str, plans: tuple[RequestPlan, ...]) -> Schedu
         steps += [step for _, slot in lines for step in _begin(plan, slot, stored)]
         rows = []
         for track, slot in lines:
-            interior, commits = _interior(plan, slots, stored) if track.stores else ((), [])
+            interior = _interior(plan, slots, stored) if track.stores else ()
             rows.append(extend(plan, index, track, slot, slot, interior))
         steps.append(Compute(tuple(rows)))
         keeper = next((slot for track, slot in lines if track.stores), None)
         if keeper is not None:
-            steps += [Commit(c.name, stored[c.name]) for c in plan.creates if c.written is Written.INTERIOR]
+            steps += [Commit(c.name, stored[c.name]) for c in plan.creates if c.written.inside]
             steps += _keep(plan, keeper, slots, stored, after_prompt=False)
         steps += _decode(plan, index, arm, lines)
         if keeper is not None:
@@ -75,19 +73,19 @@ def _begin(plan: RequestPlan, slot: int, stored: dict[str, int]) -> list[Step]:
     return [Copy(CopyReason.RESTORE, name, stored[name], slot)]
 
 
-def _interior(plan: RequestPlan, slots: _Slots, stored: dict[str, int]) -> tuple[tuple[Snapshot, ...], list[Checkpoint]]:
+def _interior(plan: RequestPlan, slots: _Slots, stored: dict[str, int]) -> tuple[Snapshot, ...]:
     """Slots and snapshots of the checkpoints inside the extend."""
-    inside = [c for c in plan.creates if c.written is Written.INTERIOR]
+    inside = [c for c in plan.creates if c.written.inside]
     for checkpoint in inside:
         stored[checkpoint.name] = slots.take()
-    return tuple(snapshot(plan, c, stored[c.name]) for c in inside), inside
+    return tuple(snapshot(plan, c, stored[c.name]) for c in inside)
 
 
 def _keep(plan: RequestPlan, slot: int, slots: _Slots, stored: dict[str, int], after_prompt: bool) -> list[Step]:
     """Copy the working slot to the checkpoints that end at the prompt, or after the answer."""
     steps: list[Step] = []
     for checkpoint in plan.creates:
-        if checkpoint.written is Written.INTERIOR or (checkpoint.position > plan.prompt) is not after_prompt:
+        if checkpoint.written.inside or (checkpoint.position > plan.prompt) is not after_prompt:
             continue
         stored[checkpoint.name] = slots.take()
         steps.append(Copy(CopyReason.FORK, checkpoint.name, slot, stored[checkpoint.name]))
@@ -99,4 +97,3 @@ def _decode(plan: RequestPlan, index: int, arm: Arm, lines: list[tuple[Track, in
     """The answer, all tracks in one step a token."""
     columns = [list(answer_rows(plan, index, arm, track, slot)) for track, slot in lines if needs_answer(plan, track)]
     return [Compute(tuple(row for row in rows if row is not None)) for rows in zip_longest(*columns)]
-

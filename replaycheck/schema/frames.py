@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from .tables import TABLES
 
-__all__ = ["KEYS", "empty_frame", "to_arrow", "to_frame"]
+__all__ = ["KEYS", "empty_frame", "in_order", "plain", "to_arrow", "to_frame"]
 
 #: What identifies a row, in sorting order.
 KEYS: dict[str, list[str]] = {
@@ -30,12 +30,24 @@ _NULLABLE = {"top1", "restore", "offset_from_restore", "token_a", "token_b"}
 
 def to_arrow(table: str, columns: Mapping[str, Any] | pd.DataFrame) -> pa.Table:
     """A table of the contract from columns (arrays or sequences of equal length; NaN and None become null)."""
+    return in_order(table, [plain(table, columns)])
+
+
+def plain(table: str, columns: Mapping[str, Any] | pd.DataFrame) -> pa.Table:
+    """Some rows of a table, neither sorted nor with dictionaries: cheap enough for every turn of every arm."""
     schema = TABLES[table]
-    plain = pa.table(
+    return pa.table(
         [_plain(columns[field.name], field.type) for field in schema],
         schema=pa.schema([(field.name, _decoded(field.type)) for field in schema]),
     )
-    return _encoded(plain.sort_by([(key, "ascending") for key in KEYS[table]]), schema)
+
+
+def in_order(table: str, parts: Sequence[pa.Table]) -> pa.Table:
+    """A table of the contract from parts that :func:`plain` made."""
+    if not parts:
+        return TABLES[table].empty_table()
+    rows = pa.concat_tables(parts).sort_by([(key, "ascending") for key in KEYS[table]])
+    return _encoded(rows, TABLES[table])
 
 
 def _decoded(kind: pa.DataType) -> pa.DataType:
@@ -48,11 +60,11 @@ def _plain(values: Any, kind: pa.DataType) -> pa.Array:
     return pa.array(values, type=_decoded(kind), from_pandas=True)
 
 
-def _encoded(plain: pa.Table, schema: pa.Schema) -> pa.Table:
+def _encoded(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     """Dictionaries in order of appearance, which the row order fixes."""
     columns = []
     for field in schema:
-        column = plain[field.name].combine_chunks()
+        column = rows[field.name].combine_chunks()
         columns.append(column.dictionary_encode() if pa.types.is_dictionary(field.type) else column)
     return pa.table(columns, schema=schema)
 

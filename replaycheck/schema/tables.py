@@ -65,7 +65,7 @@ RESTORES = pa.schema(
         ("one_cast_error", pa.float64()),  # rel_error that one direct cast of the reference to the pool dtype costs
         ("bf16_share", pa.float64()),  # share of stored elements whose value fits bf16; null if under 64 are non-zero
         ("conv_equal", pa.bool_()),  # conv state equal to the reference's, byte for byte (per layer)
-        ("label", _DICT),  # how the checkpoint was written: final, interior or decode
+        ("label", _DICT),  # how it was written: interior, interior-grid, final, final-grid or decode
         ("dtype", _DICT),
     ]
 )

@@ -1,4 +1,4 @@
-"""Provenance of bits against theory: what was bf16 is recognised, honest values aren't, and small arrays say nothing."""
+"""Provenance of bits against theory: bf16 is recognised, honest values are not, small arrays say nothing."""
 
 from __future__ import annotations
 

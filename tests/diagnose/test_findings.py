@@ -31,10 +31,10 @@ def test_rounded_snapshots_are_named_with_pools_kind_layers_and_heads(spoil: Spo
     evidence = spoil(lambda pool, label, layer, head: pool != "bf16" and label == "interior")
     text = sentence(evidence)
     assert "Values in the fp32 and fp16 pools had been rounded to bf16 before they were stored" in text
-    assert "snapshots of extends that don't end on the grid (label interior)" in text
+    assert ": snapshots inside an extend that doesn't end on the grid (label interior), in " in text
     assert "all 2 KDA layers (0, 2), both heads (fp32: all 20 states and fp16: all 20 states)" in text
-    assert "Snapshots of extends that end on the grid (label final) are clean (0 of 40 states)" in text
-    assert "The bf16 pool is clean: warm equals split-rounded bit for bit at all 50 positions" in text
+    assert "Clean are snapshots at the end of an extend, on the grid or not (label final: 0 of 40 states), " in text
+    assert "and the bf16 pool (warm equals split-rounded bit for bit at all 50 positions)." in text
 
 
 def test_one_head_of_one_layer_is_named_alone(spoil: Spoil) -> None:
@@ -42,21 +42,38 @@ def test_one_head_of_one_layer_is_named_alone(spoil: Spoil) -> None:
     text = sentence(evidence)
     assert "Values in the fp32 pool had" in text
     assert "in KDA layer 2, head 1 (fp32: 5 of 20 states)" in text
-    assert "(label final) are clean" not in text
+    assert "(label final: 0" not in text
 
 
 def test_the_bf16_pool_is_called_clean_only_if_the_exact_comparison_proves_it(spoil: Spoil) -> None:
     evidence = spoil(lambda pool, label, layer, head: pool == "fp32" and label == "interior")
     damaged = tuple(c.model_copy(update={"bits_differ": 1}) if c.name == "exact/bf16" else c for c in evidence.cells)
-    assert "bf16 pool is clean" in sentence(evidence)
-    assert "bf16 pool is clean" not in sentence(replace(evidence, cells=damaged))
-    assert "bf16 pool is clean" not in sentence(replace(evidence, cells=()))
+    assert "the bf16 pool (" in sentence(evidence)
+    assert "the bf16 pool (" not in sentence(replace(evidence, cells=damaged))
+    assert "the bf16 pool (" not in sentence(replace(evidence, cells=()))
 
 
 def test_a_kind_of_snapshot_that_wasnt_audited_isnt_called_clean(spoil: Spoil) -> None:
     evidence = spoil(lambda pool, label, layer, head: pool == "fp32" and label == "interior")
     unseen = replace(evidence, audits=tuple(row for row in evidence.audits if row.label != "final"))
     assert "label final" not in sentence(unseen)
+
+
+def test_extends_that_end_on_the_grid_are_told_apart_where_the_label_does(spoil: Spoil) -> None:
+    evidence = spoil(lambda pool, label, *_: pool == "fp32" and label == "interior")
+    audits = tuple(
+        r.model_copy(update={"label": "interior-grid"}) if r.label == "decode" else r for r in evidence.audits
+    )
+    text = sentence(replace(evidence, audits=audits))
+    assert "snapshots inside an extend that doesn't end on the grid (label interior)" in text
+    assert "snapshots inside an extend that ends on the grid (label interior-grid: 0 of 20 states)" in text
+
+
+def test_pairs_of_kernels_without_the_fault_are_named_clean(spoil: Spoil) -> None:
+    evidence = spoil(lambda pool, *_: pool == "fp32")
+    assert "as kernels" not in sentence(evidence)
+    arms = tuple(a.model_copy(update={"history": "recurrent"}) if a.pool == "fp16" else a for a in evidence.arms)
+    assert "all arms with recurrent-chunk as kernels of history and tail" in sentence(replace(evidence, arms=arms))
 
 
 def test_bf16_values_in_a_bf16_pool_are_no_finding(spoil: Spoil) -> None:

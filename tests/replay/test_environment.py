@@ -51,7 +51,7 @@ def test_differences_name_what_could_explain_other_bits() -> None:
 def test_torch_is_not_imported() -> None:
     code = (
         "import sys; from replaycheck.replay import environment, store, assemble, across, rejudge; "
-        "assert environment.describe({}, 'cpu').versions['torch'] is not None or True; "
+        "environment.describe({}, 'cpu'); "
         "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

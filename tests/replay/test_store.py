@@ -1,4 +1,4 @@
-"""The run directory: nothing that existed is lost, a kill loses the group in flight only, equal runs have equal bytes."""
+"""The run directory: what existed is never lost, a kill loses the group in flight only, equal runs have equal bytes."""
 
 from __future__ import annotations
 
@@ -111,7 +111,9 @@ def test_a_table_without_parts_is_empty_with_its_columns(tmp_path: Path) -> None
     assert list(frame.columns) == TABLES["restores"].names
 
 
-@pytest.mark.parametrize("damage", [lambda data: data[:-20], lambda data: b"", lambda data: b"PAR1" + data[4:-9] + b"x" * 9])
+@pytest.mark.parametrize(
+    "damage", [lambda data: data[:-20], lambda data: b"", lambda data: b"PAR1" + data[4:-9] + b"x" * 9]
+)
 def test_a_damaged_part_is_named(filled: Run, damage: object) -> None:
     path = only(filled, "pairs")
     path.write_bytes(damage(path.read_bytes()))  # type: ignore[operator]
@@ -134,7 +136,7 @@ def test_a_claim_of_too_many_rows_is_refused(filled: Run, monkeypatch: pytest.Mo
 
 def test_the_same_row_in_two_parts_is_refused(filled: Run) -> None:
     (filled.path / "pairs" / "copy.parquet").write_bytes(only(filled, "pairs").read_bytes())
-    with pytest.raises(UsageError, match="holds a row twice"):
+    with pytest.raises(UsageError, match="holds the same row in two parts"):
         read_table(filled, "pairs")
 
 

@@ -282,7 +282,7 @@ def _cell(cell: Cell, pairs: Any, restores: Any, divergences: Any) -> CellResult
 def _audits(arms: Any, fault: bool) -> Any:
     for arm in arms:
         if arm.compiler is Compiler.WARM:
-            for label in ("interior", "final", "decode"):
+            for label in ("interior", "interior-grid", "final-grid", "decode"):
                 hit = fault and arm.pool in ROUNDED and label == "interior"
                 chance = {PoolDtype.FP32: 1.5e-5, PoolDtype.FP16: 0.125, PoolDtype.BF16: 1.0}[arm.pool]
                 for layer in LAYERS:

@@ -83,9 +83,10 @@ def load_corpus(folder: Path, device: str) -> Corpus:
     manifest = read_json_object(folder / MANIFEST_FILE)
     manifest.choice("vocabulary", (vocabulary.NAME,))
     count = manifest.integer("tokens", minimum=BLOCK, maximum=_MAX_TOKENS)
+    sections = _sections(manifest, count)
     tokens = _read_tokens(folder / TOKENS_FILE, count)
     held_out = tuple(range(_HELD_OUT_AT * BLOCK, count - BLOCK + 1, HELD_OUT_EVERY * BLOCK))
-    stretches = [piece for section in _sections(manifest, count) for piece in _pieces(*section, held_out)]
+    stretches = [piece for section in sections for piece in _pieces(*section, held_out)]
     starts, ends, weights = (torch.tensor(column) for column in zip(*stretches, strict=True))
     openings = ((tokens == vocabulary.BOS) | (tokens == vocabulary.DOC)).nonzero().flatten()
     stretch = torch.searchsorted(starts, openings, right=True) - 1
@@ -101,7 +102,9 @@ def _read_tokens(file: Path, count: int) -> Tensor:
         raise UsageError(f"{file}: is missing or does not have the {count} bytes its manifest names; prepare it again")
     tokens = torch.frombuffer(bytearray(file.read_bytes()), dtype=torch.uint8)
     if int(tokens.max()) >= vocabulary.SIZE:
-        raise UsageError(f"{file}: holds token {int(tokens.max())}, but {vocabulary.NAME!r} ends at {vocabulary.SIZE - 1}")
+        raise UsageError(
+            f"{file}: holds token {int(tokens.max())}, but {vocabulary.NAME!r} ends at {vocabulary.SIZE - 1}"
+        )
     return tokens
 
 

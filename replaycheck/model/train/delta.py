@@ -6,6 +6,7 @@ obvious; it lets the training loop run, and be tested, without a GPU.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Final
 
@@ -49,7 +50,7 @@ def chunk_delta_rule() -> DeltaRule:
 def sequential_delta_rule(
     q: Tensor, k: Tensor, v: Tensor, decay: Tensor, beta: Tensor, a_log: Tensor, dt_bias: Tensor
 ) -> Tensor:
-    """One token after the other in fp32; shapes as in :data:`DeltaRule` (Kimi Linear, arXiv 2510.26692, eq. 1).
+    """One token after the other in fp32; shapes as in :data:`DeltaRule` (Kimi Linear, arXiv 2510.26692).
 
     S ← S·diag(e^g); S ← S + β (v − S k̂) k̂ᵀ; o = S q̂ / sqrt(D), with S [B, H, D_v, D_k] from zero.
     """
@@ -66,4 +67,4 @@ def sequential_delta_rule(
         update = beta[:, t] * (v[:, t] - torch.einsum("bhvk,bhk->bhv", state, k[:, t]))
         state = state + update.unsqueeze(-1) * k[:, t].unsqueeze(-2)
         outputs.append(torch.einsum("bhvk,bhk->bhv", state, q[:, t]))
-    return torch.stack(outputs, 1) * width**-0.5
+    return torch.stack(outputs, 1) / math.sqrt(width)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 import torch
@@ -51,9 +52,7 @@ def evaluate(network: Network, weights: Mapping[str, Tensor], corpus: Corpus, wi
     if not rows:
         raise UsageError(f"the corpus has {len(corpus.tokens)} tokens, too few for a held-out block of {BLOCK}")
     edges = [0, *(2**power for power in range(8, window.bit_length()) if 2**power < window), window]
-    by_position = {
-        begin: _bits(nats[begin:end], texts[begin:end]) for begin, end in zip(edges, edges[1:], strict=False)
-    }
+    by_position = {begin: _bits(nats[begin:end], texts[begin:end]) for begin, end in pairwise(edges)}
     return HeldOut(window, rows * window, int(texts.sum()), _bits(nats, texts), by_position)
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from typing import Final
 
 import torch
 from torch import Tensor
 
+from replaycheck.errors import UsageError
+from replaycheck.model.checkpoint import load_weights
 from replaycheck.model.folder import write_folder
-from replaycheck.model.tensors import expected_tensors
 from replaycheck.model.train.batches import Corpus, load_corpus
 from replaycheck.model.train.delta import DeltaRule, chunk_delta_rule, sequential_delta_rule
 from replaycheck.model.train.evaluate import HeldOut, evaluate
@@ -20,9 +22,12 @@ from replaycheck.model.train.network import Network
 from replaycheck.model.train.settings import TrainSettings, learning_rate
 from replaycheck.model.train.state import RunState, fresh_state, load_state, save_state
 
-__all__ = ["TrainResult", "train"]
+__all__ = ["TrainResult", "export_state", "train"]
 
 Report = Callable[[str], None]
+
+# Scoring and writing took 14 s on an H200 when the kernels for scoring were new, 2 s otherwise.
+_SECONDS_TO_FINISH: Final = 20.0
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,7 @@ def train(settings: TrainSettings, report: Report = lambda line: None) -> TrainR
     ``report`` gets each line of the log. Raises :class:`UsageError` for a corpus or state that doesn't fit and
     :class:`EngineEnvironmentError` where the device or its kernels are missing.
     """
+    begun = time.monotonic()
     delta: DeltaRule = chunk_delta_rule() if settings.device == "cuda" else sequential_delta_rule
     corpus = load_corpus(settings.corpus, settings.device)
     settings.out.mkdir(parents=True, exist_ok=True)
@@ -50,6 +56,7 @@ def train(settings: TrainSettings, report: Report = lambda line: None) -> TrainR
               held_out_blocks=len(corpus.held_out), **environment(settings.device))  # fmt: skip
     network = Network.compiled(settings.config, delta) if settings.compile else Network(settings.config, delta)
     _warm_up(settings, network, state, corpus, log)
+    settings = _within_total(settings, time.monotonic() - begun)
     _steps(settings, network, state, corpus, log)
     if settings.state_file:
         save_state(settings.state_file, state, settings)
@@ -57,6 +64,32 @@ def train(settings: TrainSettings, report: Report = lambda line: None) -> TrainR
     for result in held_out:
         log.write(event="held_out", **asdict(result))
     return TrainResult(state.step, state.tokens, state.elapsed, held_out)
+
+
+def export_state(settings: TrainSettings) -> None:
+    """Write the model directory from the saved state of a run that did not reach its end; nothing is scored.
+
+    Raises :class:`UsageError` where ``settings.state_file`` is missing or belongs to another run.
+    """
+    state = _first_state(replace(settings, resume=True))
+    write_folder(settings.out, settings.config, state.weights)
+
+
+def _within_total(settings: TrainSettings, spent: float) -> TrainSettings:
+    """The settings with no more seconds of training than the whole call has left after ``spent``.
+
+    fla's kernels were tuned for 300 s on a first call (H200, triton 3.6), against 25 s on a later one in the
+    same process, so the time before training can't be planned for.
+    """
+    left = settings.total_seconds - spent - _SECONDS_TO_FINISH
+    if settings.max_steps is not None or left >= settings.seconds:
+        return settings
+    if left <= 0:
+        raise UsageError(
+            f"compilation took {spent:.0f} s of {settings.total_seconds:.0f} s in all, and nothing is left for "
+            "training; allow more, or train again while the compiled kernels are cached"
+        )
+    return replace(settings, seconds=left)
 
 
 def _first_state(settings: TrainSettings) -> RunState:
@@ -124,12 +157,9 @@ def _loss(settings: TrainSettings, network: Network, state: RunState, batch: tup
 
 
 def _finish(settings: TrainSettings, delta: DeltaRule, state: RunState, corpus: Corpus) -> tuple[HeldOut, ...]:
-    """Write the directory and score the weights as they were rounded for it, with eager parts: other shapes."""
+    """Write the directory and score the weights as they are stored in it, with eager parts: other shapes."""
     write_folder(settings.out, settings.config, state.weights)
-    stored = {
-        name: tensor.detach() if expected_tensors(settings.config)[name].keep_fp32 else tensor.detach().bfloat16().float()
-        for name, tensor in state.weights.items()
-    }
+    stored = {name: tensor.float().to(settings.device) for name, tensor in load_weights(settings.out).items()}
     longest = max(stage.length for stage in settings.stages)
     windows = sorted({min(stage.length for stage in settings.stages), min(2 * longest, settings.config.max_length)})
     with _mixed_precision(settings.device):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -26,7 +27,8 @@ Weights = Mapping[str, Tensor]
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     """x / sqrt(mean x² + eps) · weight over the last axis, in fp32."""
     x = x.float()
-    return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + eps) * weight
+    normed: Tensor = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + eps) * weight
+    return normed
 
 
 def _short_conv(x: Tensor, weight: Tensor) -> Tensor:
@@ -47,7 +49,8 @@ def _kda_inputs(x: Tensor, weights: Weights, heads: int, eps: float) -> tuple[Te
         return F.linear(value, weights[f"self_attn.{name}_proj.weight"])
 
     def split(value: Tensor) -> Tensor:
-        return value.unflatten(-1, (heads, -1)).contiguous()
+        per_head: Tensor = value.unflatten(-1, (heads, -1))
+        return per_head.contiguous()
 
     q, k, v = [split(_short_conv(project(p, x), weights[f"self_attn.{p}_conv1d.weight"])) for p in ("q", "k", "v")]
     decay = split(project("f_b", project("f_a", x)))
@@ -106,8 +109,8 @@ class Network:
     @classmethod
     def compiled(cls, config: ModelConfig, delta: DeltaRule) -> Network:
         """Parts compiled for static shapes: each batch shape compiles once."""
-        parts = (_kda_inputs, _kda_outputs, _mla_layer, _token_losses)
-        return cls(config, delta, *(torch.compile(part, dynamic=False, fullgraph=True) for part in parts))
+        once = partial(torch.compile, dynamic=False, fullgraph=True)
+        return cls(config, delta, once(_kda_inputs), once(_kda_outputs), once(_mla_layer), once(_token_losses))
 
     def losses(self, weights: Weights, tokens: Tensor, targets: Tensor) -> Tensor:
         """Nats of each target [B, T], for int64 ``tokens`` [B, T] whose states all start from zero."""
@@ -120,8 +123,8 @@ class Network:
 
     def _kda(self, x: Tensor, weights: Weights) -> Tensor:
         heads, eps = self.config.kda_heads, self.config.rms_norm_eps
-        *inputs, gate = self.kda_inputs(x, weights, heads, eps)
-        o = self.delta(*inputs, weights["self_attn.A_log"].view(heads), weights["self_attn.dt_bias"])
+        q, k, v, decay, beta, gate = self.kda_inputs(x, weights, heads, eps)
+        o = self.delta(q, k, v, decay, beta, weights["self_attn.A_log"].view(heads), weights["self_attn.dt_bias"])
         return self.kda_outputs(x, o, gate, weights, eps)
 
 

@@ -31,16 +31,18 @@ class TrainSettings:
     """Everything that decides a run.
 
     The budget is ``max_steps`` where given (reproducible), otherwise ``seconds`` of training, which start after
-    compilation. ``out`` is the model directory that is written at the end; the state for resuming is
-    ``state_file``, written every ``save_seconds``. ``constant_share`` and ``final_share`` shape the rate: warm-up
-    over ``warmup_steps``, constant until that share of the budget, then linear to that share of the peak.
-    ``aligned_share`` of the sequences start where a document or conversation starts, the others anywhere.
+    compilation and are cut where the whole call would take longer than ``total_seconds``. ``out`` is the model
+    directory that is written at the end; ``state_file`` is for resuming and is written every ``save_seconds``.
+    The rate warms up over ``warmup_steps``, is constant until ``constant_share`` of the budget, then falls
+    linearly to ``final_share`` of the peak. ``aligned_share`` of the sequences start where a document or
+    conversation starts, the others anywhere.
     """
 
     corpus: Path
     out: Path
     config: ModelConfig = SHIPPED_CONFIG
     seconds: float = 330.0
+    total_seconds: float = 480.0
     max_steps: int | None = None
     stages: tuple[Stage, ...] = field(default=DEFAULT_STAGES)
     peak_rate: float = 3e-3

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,7 +52,7 @@ def save_state(file: Path, state: RunState, settings: TrainSettings) -> None:
     }
     temporary = file.with_name(f".{file.name}.part")
     torch.save(content, temporary)
-    os.replace(temporary, file)
+    temporary.replace(file)
 
 
 def load_state(file: Path, settings: TrainSettings) -> RunState:

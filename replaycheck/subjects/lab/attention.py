@@ -19,7 +19,7 @@ from torch import Tensor
 _LANES = 16
 
 
-@numba.njit(cache=True, nogil=True, boundscheck=False)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True, nogil=True, boundscheck=False)
 def _attend(q: Any, keys: Any, values: Any, pages: Any, page_start: Any, visible: Any, scale: float, out: Any) -> None:
     """q [N, H, D], keys [P, H, D], values [P, H, V]; query n sees pages[page_start[n] : page_start[n] + visible[n]]."""
     N, H, D = q.shape
@@ -98,7 +98,9 @@ class KeyValueArena:
             [N, H, V], not rounded.
         """
         heads, _, value = self._shape
-        starts, visible, base = [], [], 0
+        starts: list[int] = []
+        visible: list[int] = []
+        base = 0
         for pages, length in zip(sequences, lengths, strict=True):
             starts += [base] * length
             visible += range(len(pages) - length + 1, len(pages) + 1)

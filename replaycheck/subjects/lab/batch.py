@@ -64,7 +64,7 @@ def _passes(merged: dict[bytes, RowInput]) -> Iterator[list[bytes]]:
 
 def _pick(key: bytes, row: RowInput, computed: RowInput, output: RowOutput) -> Result:
     """The part of a shared result that ``row`` asked for, with identities."""
-    states = {tap: state for tap, state in zip(computed.taps, output.taps, strict=True)}
+    states = dict(zip(computed.taps, output.taps, strict=True))
     return Result(
         output.logits[row.first_logit - computed.first_logit :],
         replace(output.final, identity=derive(key, "final")),

@@ -12,12 +12,13 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
+
 from replaycheck.audit.provenance import bf16_share
 from replaycheck.compare.record import ArmRecording, ScoredTurn, StateAt, WrittenState
 from replaycheck.schedule.simulate import simulate
 from replaycheck.schedule.steps import Checkpoint, Clear, Commit, Compute, Copy, Evict, Row, Schedule, Source
 from replaycheck.schema.arm import Compiler, PoolDtype
-from torch import Tensor
 
 from .batch import Result, run_rows
 from .network import Network, RowInput, Tap
@@ -58,9 +59,7 @@ class ArmRun:
     def inputs(self, row: Row) -> RowInput:
         """The row's tokens and state."""
         plan = self.schedule.requests[row.request]
-        taps = tuple(
-            Tap(s.chunk, str(s.source), _covered(row, s.chunk, s.source), s.conv_end) for s in row.snapshots
-        )
+        taps = tuple(Tap(s.chunk, str(s.source), _covered(row, s.chunk, s.source), s.conv_end) for s in row.snapshots)
         first = max(0, plan.prompt - 1 - row.a) if row.scored else row.b - row.a
         if row.restored and row.scored:
             self._hits += 1

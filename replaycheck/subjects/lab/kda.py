@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
+
 from replaycheck_kernels.contract import KdaInputs, KdaOutput, SnapshotRow, SnapshotSource, StateKernel
 from replaycheck_kernels.conv import short_convolution
 from replaycheck_kernels.recipe import Recipe
-from torch import Tensor
 
 from .layers import gated_rms_norm, linear
 

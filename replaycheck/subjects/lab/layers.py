@@ -7,9 +7,10 @@ so every product here has 64 rows, looped. A row's place in its tile doesn't mat
 from __future__ import annotations
 
 import torch
+from torch import Tensor
+
 from replaycheck_kernels.activation import padded
 from replaycheck_kernels.precision import Precision, round_to
-from torch import Tensor
 
 TILE = 64
 

@@ -13,12 +13,13 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
+
 from replaycheck.model.config import KV_NORM_EPS
 from replaycheck_kernels.contract import StateKernel
 from replaycheck_kernels.conv import conv_state
 from replaycheck_kernels.precision import container, round_to
 from replaycheck_kernels.recipe import Recipe
-from torch import Tensor
 
 from .attention import KeyValueArena
 from .kda import KdaWeights, LayerState, Packed, kda_layer
@@ -170,9 +171,7 @@ class Network:
         before = len(row.state.pages)
 
         def conv(tokens: int) -> Tensor:
-            windows = [
-                conv_state(s.inputs[begin:end], row.state.conv[i], 0, tokens) for i, s in enumerate(states)
-            ]
+            windows = [conv_state(s.inputs[begin:end], row.state.conv[i], 0, tokens) for i, s in enumerate(states)]
             return torch.stack(windows)
 
         def state(temporal: list[Tensor], tokens: int, conv_end: int) -> SequenceState:

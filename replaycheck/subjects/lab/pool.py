@@ -9,9 +9,10 @@ from hashlib import blake2b
 
 import numpy as np
 import torch
+from torch import Tensor
+
 from replaycheck.errors import InternalError
 from replaycheck.schema.arm import PoolDtype
-from torch import Tensor
 
 from .state import SequenceState
 

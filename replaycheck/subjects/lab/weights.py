@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from torch import Tensor
+
 from replaycheck.model.checkpoint import load_weights
 from replaycheck.model.config import ModelConfig, load_config
-from torch import Tensor
 
 from .kda import KdaWeights
 
@@ -50,7 +51,9 @@ def load(path: Path, dtype: torch.dtype) -> tuple[ModelConfig, NetworkWeights]:
     """
     config = load_config(path)
     stored = {name: tensor.to(dtype) for name, tensor in load_weights(path).items()}
-    layers = tuple(_layer(stored, f"model.layers.{i}.", config, kind == "kda") for i, kind in enumerate(config.layer_kinds))
+    layers = tuple(
+        _layer(stored, f"model.layers.{i}.", config, kind == "kda") for i, kind in enumerate(config.layer_kinds)
+    )
     return config, NetworkWeights(
         stored["model.embed_tokens.weight"], layers, stored["model.norm.weight"], stored["lm_head.weight"]
     )

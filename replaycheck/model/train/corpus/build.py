@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import BinaryIO, Final
 
 from replaycheck.errors import UsageError
 from replaycheck.model.folder import write_json
-from replaycheck.model.train.corpus.places import Places
+from replaycheck.model.train.corpus.places import INSTALLED, Places
 from replaycheck.model.train.corpus.sources import SOURCES, Source
 from replaycheck.traces import vocabulary
 
@@ -41,7 +40,7 @@ class Section:
 
 def prepare_corpus(
     out: Path,
-    places: Places = Places(),
+    places: Places = INSTALLED,
     sources: Iterable[Source] = SOURCES,
     report: Callable[[str], None] = lambda line: None,
 ) -> tuple[Section, ...]:
@@ -60,7 +59,7 @@ def prepare_corpus(
             f"no source of text was found under {places.root} and {places.packages}; install python3-doc or another "
             "package that the model card lists, or name the folder that holds them"
         )
-    os.replace(temporary, out / TOKENS_FILE)
+    temporary.replace(out / TOKENS_FILE)
     write_json(out / MANIFEST_FILE, _manifest(sections))
     return sections
 

@@ -15,14 +15,16 @@ _BLANK_LINES: Final = re.compile(r"\n{4,}")
 _TRAILING: Final = re.compile(r"[ \t\f\v]+$", re.MULTILINE)
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
-_BLOCKS: Final = frozenset(
-    "address article blockquote dd div dl dt fieldset figure h1 h2 h3 h4 h5 h6 hr li ol p pre section table tr ul br"
-    .split()
-)  # fmt: skip
+_HEADINGS: Final = frozenset(["h1", "h2", "h3", "h4", "h5", "h6"])
+_TABLES_AND_LISTS: Final = frozenset(["dd", "dl", "dt", "li", "ol", "table", "tr", "ul"])
+_PARAGRAPHS: Final = frozenset(["address", "article", "blockquote", "br", "div", "figure", "hr", "p", "pre", "section"])
+_BLOCKS: Final = _HEADINGS | _TABLES_AND_LISTS | _PARAGRAPHS
 _SILENT_TAGS: Final = frozenset(["script", "style", "nav", "head", "button", "svg", "form"])
 # Navigation in the PostgreSQL and SQLite pages, which a page repeats word for word.
 _SILENT_CLASSES: Final = frozenset(["navheader", "navfooter", "nosearch", "menu", "toc", "nav-wrapper", "sidebar"])
-_VOID_TAGS: Final = frozenset("area base br col embed hr img input link meta source track wbr".split())
+_VOID_TAGS: Final = frozenset(
+    ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"]
+)
 
 
 def plain(text: str) -> str:

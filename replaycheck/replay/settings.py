@@ -1,0 +1,176 @@
+"""What a run is asked to do, resolved: every file found and read, every name known, before anything is written."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+
+from replaycheck.assets import DEFAULT_PRESET, model_dir, suite_file
+from replaycheck.errors import EngineEnvironmentError, UsageError
+from replaycheck.gates.admission import check_admission
+from replaycheck.gates.load import LoadedGates, load_gates
+from replaycheck.model.checkpoint import digest, open_checkpoint
+from replaycheck.schema.arm import Arm, Cell
+from replaycheck.schema.suite import Suite, expand
+from replaycheck.schema.trace import Group
+from replaycheck.traces.read import read_groups
+from replaycheck.traces.suite import find_traces, parse_suite
+from replaycheck.traces.vocabulary import SIZE
+from replaycheck_kernels.recipe import PRESETS
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A run, ready to start."""
+
+    suite: Suite
+    suite_digest: str
+    groups: tuple[Group, ...]
+    arms: tuple[Arm, ...]
+    cells: tuple[Cell, ...]
+    gates: tuple[LoadedGates, ...]
+    model: Path
+    model_digest: str
+    recipe: str
+    faults: tuple[str, ...]
+    seed: int
+    device: str
+    reproduce: str
+
+    def inputs(self) -> dict[str, str]:
+        """What decides the results; a resumed run must have the same."""
+        return {
+            "suite": self.suite.name,
+            "suite digest": self.suite_digest,
+            "model digest": self.model_digest,
+            "recipe": self.recipe,
+            "faults": ", ".join(self.faults),
+            "gates": ", ".join(loaded.name for loaded in self.gates),
+            "seed": str(self.seed),
+            "device": self.device,
+        }
+
+
+def resolve(
+    suite: Path | None = None,
+    preset: str | None = None,
+    traces: Sequence[str] = (),
+    model: Path | None = None,
+    recipe: str | None = None,
+    gates: Sequence[str] = (),
+    faults: Sequence[str] = (),
+    seed: int = 0,
+    device: str = "cpu",
+    admitted: bool = True,
+) -> tuple[Settings, tuple[str, ...]]:
+    """Find and read everything. Returns the settings, and warnings about gates that no selftest has admitted.
+
+    Args:
+        admitted: refuse shipped gates without a valid record of admission; selftest, which writes it, doesn't.
+
+    Raises:
+        UsageError: something given is wrong. EngineEnvironmentError: the device isn't there.
+    """
+    require_device(device)
+    if suite and preset:
+        raise UsageError(f"a suite file ({str(suite)!r}) and --preset {preset!r} were both given; give one")
+    path = suite or suite_file(preset or DEFAULT_PRESET)
+    parsed = parse_suite(path)
+    if recipe:
+        parsed = parsed.model_copy(update={"recipe": recipe})
+    if parsed.recipe not in PRESETS:
+        raise UsageError(f"unknown recipe {parsed.recipe!r}; choose one of {', '.join(sorted(PRESETS))}")
+    files = find_traces(traces) if traces else find_traces(parsed.traces, path)
+    folder = model_dir(None) if model is None else model
+    config = open_checkpoint(folder).config
+    if config.vocab_size < SIZE:
+        raise UsageError(
+            f"{folder}: the model has {config.vocab_size} token ids and the traces' vocabulary {SIZE}; train it on that"
+        )
+    loaded = tuple(load_gates(str(name)) for name in (gates or parsed.gates))
+    judged = loaded if admitted else ()
+    warnings = tuple(warning for each in judged for warning in check_admission(each, *_shipped_digests(each)))
+    arms, cells = expand(parsed)
+    settings = Settings(
+        parsed,
+        digest_files([path, *files]),
+        _groups(files),
+        arms,
+        cells,
+        loaded,
+        folder,
+        digest(folder),
+        parsed.recipe,
+        tuple(faults),
+        seed,
+        device,
+        _command(suite, preset, traces, model, recipe, gates, faults, seed),
+    )
+    return settings, warnings
+
+
+def _command(
+    suite: Path | None,
+    preset: str | None,
+    traces: Sequence[str],
+    model: Path | None,
+    recipe: str | None,
+    gates: Sequence[str],
+    faults: Sequence[str],
+    seed: int,
+) -> str:
+    """The command line that repeats a run with these inputs."""
+    named = {"--preset": preset, "--model": model, "--recipe": recipe, "--seed": seed or None}
+    pairs = [(name, str(value)) for name, value in named.items() if value is not None]
+    for name, values in (("--traces", traces), ("--gates", gates), ("--fault", faults)):
+        pairs += [(name, value) for value in values]
+    words = ["replaycheck", "run", *([str(suite)] if suite else []), *(word for pair in pairs for word in pair)]
+    return shlex.join(words)
+
+
+def require_device(device: str) -> None:
+    """The lab runs on the CPU; anything else is refused with the reason."""
+    if device == "cpu":
+        return
+    import torch
+
+    if not torch.cuda.is_available():
+        raise EngineEnvironmentError(
+            "--device cuda: torch sees no GPU here; use --device cpu, or see `replaycheck doctor`"
+        )
+    raise EngineEnvironmentError("--device cuda: this version's lab runs on the CPU only; use --device cpu")
+
+
+def digest_files(paths: Sequence[Path]) -> str:
+    """BLAKE2b (128 bits) over the contents, in order."""
+    state = blake2b(digest_size=16)
+    for path in paths:
+        state.update(blake2b(path.read_bytes()).digest())
+    return state.hexdigest()
+
+
+def _shipped_digests(loaded: LoadedGates) -> tuple[str | None, str | None]:
+    """What a shipped gate file must have been admitted with: the shipped model and its suite as they are now."""
+    if not loaded.shipped:
+        return None, None
+    return digest(model_dir(None)), admission_suite_digest()
+
+
+def admission_suite_digest() -> str:
+    """The digest of the suite that selftest plants its faults in: the quick preset with its traces."""
+    path = suite_file(DEFAULT_PRESET)
+    return digest_files([path, *find_traces(parse_suite(path).traces, path)])
+
+
+def _groups(files: Sequence[Path]) -> tuple[Group, ...]:
+    groups: dict[str, tuple[Group, Path]] = {}
+    for path in files:
+        for group in read_groups(path):
+            if group.group in groups:
+                other = groups[group.group][1]
+                raise UsageError(f"group {group.group!r} is in {other} and in {path}; rename one of them")
+            groups[group.group] = group, path
+    return tuple(group for group, _ in groups.values())

@@ -1,0 +1,72 @@
+"""The start-up check: do the lab's bits really not depend on the batch on this machine?
+
+Exact gates rest on it. A BLAS that picks another kernel by batch, or an element-wise loop that treats its tail otherwise,
+would make warm and split differ without any fault of a state. The check computes rows alone and in packs, whole and cut on
+the grid, and compares bits of logits and states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+import torch
+
+from replaycheck.errors import EngineEnvironmentError
+
+from .network import RowInput, RowOutput
+from .state import SequenceState
+
+
+class Forward(Protocol):
+    """The part of a network that is checked."""
+
+    def forward(self, rows: Sequence[RowInput]) -> list[RowOutput]: ...
+
+    def empty_state(self) -> SequenceState: ...
+
+
+_TOKENS = tuple((7 * i * i + 3 * i + 1) % 96 + 32 for i in range(200))
+"""Printable ids without a period under 96."""
+
+
+def check_invariance(network: Forward) -> None:
+    """Raises:
+    EngineEnvironmentError: something depends on the batch; exact gates can't judge here.
+    """
+    with torch.no_grad():
+        problem = next(_problems(network), None)
+    if problem:
+        raise EngineEnvironmentError(
+            f"exact gates can't judge on this machine: {problem} has other bits than the same rows computed alone; "
+            "run with one thread (OMP_NUM_THREADS=1) or another torch build, and see `replaycheck doctor`"
+        )
+
+
+def _problems(network: Forward) -> Iterator[str]:
+    empty = network.empty_state()
+    chunk = RowInput(_TOKENS, 0, "chunk", empty)
+    recurrent = RowInput(_TOKENS[:70], 0, "recurrent", empty)
+    alone = network.forward([chunk])[0], network.forward([recurrent])[0]
+    mates = [RowInput(_TOKENS[i : i + n], 0, "chunk", empty) for i, n in ((3, 65), (50, 1), (9, 130))]
+    packed = network.forward([*mates, chunk, recurrent])[3:]
+    for form, one, many in zip(("a chunk row in a pack", "a recurrent row in a pack"), alone, packed, strict=True):
+        if not _same(one, many):
+            yield form
+    head = network.forward([RowInput(_TOKENS[:128], 0, "chunk", empty)])[0]
+    rest = network.forward([RowInput(_TOKENS[128:], 128, "chunk", head.final)])[0]
+    if not (
+        torch.equal(rest.final.temporal, alone[0].final.temporal) and torch.equal(rest.logits, alone[0].logits[128:])
+    ):
+        yield "a chunk row cut on the grid"
+    state, steps = empty, []
+    for i in range(12):
+        output = network.forward([RowInput(_TOKENS[i : i + 1], i, "recurrent", state)])[0]
+        state = output.final
+        steps.append(output.logits)
+    if not torch.equal(torch.cat(steps), alone[1].logits[:12]):
+        yield "a row decoded token by token"
+
+
+def _same(a: RowOutput, b: RowOutput) -> bool:
+    return torch.equal(a.logits, b.logits) and torch.equal(a.final.temporal, b.final.temporal)
