@@ -23,7 +23,7 @@ from torch import Tensor
 from .activation import LOG2E, activate_beta, l2_normalise, log_decay
 from .contract import KdaInputs, KdaOutput, SnapshotRow, SnapshotSource, StateKernel
 from .grid import ChunkMap, chunk_map
-from .intra import inverse, scores
+from .intra import exponential, inverse, scores
 from .precision import Precision, round_to
 from .recipe import Recipe
 
@@ -38,10 +38,6 @@ class Intra:
     q_decayed: Tensor  # [B, H, C, K]
     qk: Tensor  # [B, H, C, C], lower triangular
     decay: Tensor  # [B, H, 1, K] of the whole chunk
-
-
-def _exp(x: Tensor, recipe: Recipe) -> Tensor:
-    return torch.exp2(x) if recipe.exp_base == "2" else torch.exp(x)
 
 
 def _cumulative(g: Tensor, recipe: Recipe) -> Tensor:
@@ -78,16 +74,16 @@ def intra_chunk(inputs: KdaInputs, chunks: ChunkMap, recipe: Recipe) -> Intra:
     counts = (chunks.tokens < inputs.offsets[-1]).sum(1).tolist()
     kk, qk = scores(q, k, G, counts, recipe)
     T = keep(inverse(keep(kk.tril(-1) * beta, recipe.kk_matrix), recipe), recipe.inverse)
-    growth = _exp(G, recipe)
+    growth = exponential(G, recipe)
     last = G[:, :, -1:]
     q_scaled = keep(q * scale, recipe.q_scaled)
     return Intra(
         u=keep(_product(T, keep(v * beta, recipe.beta_v)), recipe.u),
         w=keep(_product(T, keep(k * beta * growth, recipe.beta_k)), recipe.w),
-        k_decayed=keep(k * _exp(last - G, recipe), recipe.k_decayed),
+        k_decayed=keep(k * exponential(last - G, recipe), recipe.k_decayed),
         q_decayed=keep(q_scaled * growth, recipe.q_decayed),
         qk=keep(qk.tril() * scale, recipe.qk_matrix),
-        decay=_exp(last, recipe),
+        decay=exponential(last, recipe),
     )
 
 
@@ -128,11 +124,6 @@ def forward(inputs: KdaInputs, initial: Tensor, snapshots: Sequence[SnapshotRow]
 def _snapshot(row: SnapshotRow, starts: Tensor, final: Tensor, chunks: ChunkMap, recipe: Recipe) -> Tensor:
     if row.source is SnapshotSource.FINAL:
         return final[row.sequence]
-    if not 0 <= row.chunk < chunks.count(row.sequence):
-        raise ValueError(
-            f"snapshot of chunk {row.chunk} of sequence {row.sequence}, "
-            f"which has chunks 0 to {chunks.count(row.sequence) - 1}"
-        )
     state = starts[chunks.row(row.sequence, row.chunk)]
     return round_to(state, recipe.chunk_state, recipe.rounding) if row.source is SnapshotSource.CHUNK_STATE else state
 

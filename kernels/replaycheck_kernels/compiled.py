@@ -72,7 +72,9 @@ def forward(inputs: KdaInputs, initial: Tensor, snapshots: Sequence[SnapshotRow]
     if initial.dtype is not torch.float32 or initial.device.type != "cpu":
         raise ValueError(f"ours/recurrent-cpu takes fp32 states on the CPU, not {initial.dtype} on {initial.device}")
     x, points = activate(inputs, recipe), tap_points(inputs, snapshots, recipe)
-    state, o = initial.clone(), torch.empty_like(inputs.v)
+    # numpy views are written, so both must be contiguous whatever the arguments are.
+    state = initial.clone(memory_format=torch.contiguous_format)
+    o = torch.empty_like(inputs.v, memory_format=torch.contiguous_format)
     taps = initial.new_empty((len(points), *initial.shape[1:]))
     owners = np.array([row.sequence for row in snapshots], np.int64)
     arrays = [t.contiguous().numpy() for t in (state, x.q, x.k, x.v, x.decay, x.beta)]

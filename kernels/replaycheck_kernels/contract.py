@@ -13,6 +13,7 @@ from enum import StrEnum
 import torch
 from torch import Tensor
 
+from .grid import chunk_starts
 from .recipe import Recipe
 
 
@@ -116,10 +117,6 @@ class StateKernel:
             raise ValueError(
                 f"{self.name} doesn't run recipe {recipe.name!r}; it runs {', '.join(sorted(self.recipes))}"
             )
-        for row in rows:
-            if row.source not in self.sources:
-                allowed = ", ".join(sorted(self.sources))
-                raise ValueError(f"{self.name} can't snapshot from {row.source!s}; it can from {allowed}")
         heads, value, key = inputs.v.shape[1], inputs.v.shape[2], inputs.k.shape[2]
         if tuple(initial.shape) != (inputs.sequences, heads, value, key):
             raise ValueError(
@@ -129,6 +126,23 @@ class StateKernel:
         if inputs.offsets[-1] != inputs.q.shape[0] or any(n < 1 for n in inputs.lengths()):
             raise ValueError(
                 f"{self.name}: offsets {inputs.offsets} must rise by ≥ 1 and end at {inputs.q.shape[0]} tokens"
+            )
+        for row in rows:
+            self._check_snapshot(row, inputs, recipe)
+
+    def _check_snapshot(self, row: SnapshotRow, inputs: KdaInputs, recipe: Recipe) -> None:
+        if row.source not in self.sources:
+            allowed = ", ".join(sorted(self.sources))
+            raise ValueError(f"{self.name} can't snapshot from {row.source!s}; it can from {allowed}")
+        if not 0 <= row.sequence < inputs.sequences:
+            raise ValueError(
+                f"{self.name}: snapshot of sequence {row.sequence}; there are sequences 0 to {inputs.sequences - 1}"
+            )
+        chunks = len(chunk_starts(inputs.lengths()[row.sequence], inputs.start(row.sequence), recipe))
+        if row.source is not SnapshotSource.FINAL and not 0 <= row.chunk < chunks:
+            raise ValueError(
+                f"{self.name}: snapshot of chunk {row.chunk} of sequence {row.sequence}, "
+                f"which has chunks 0 to {chunks - 1}"
             )
 
 
@@ -146,11 +160,17 @@ def run_on_slots(
     Args:
         pool: [slots, H, V, K] in the pool dtype.
         sources: slot of each sequence's initial state; −1 starts from zero.
-        destinations: slot of each sequence's final state.
+        destinations: slot of each sequence's final state, ≥ 0.
 
     Returns:
         o: [N, H, V].
+
+    Raises:
+        ValueError: a destination is negative, which would count from the pool's end; or the kernel can't do it.
     """
+    stored = [*destinations, *(row.destination for row in snapshots)]
+    if min(stored, default=0) < 0:
+        raise ValueError(f"{kernel.name}: destinations {stored} must be slots from 0 to {pool.shape[0] - 1}")
     zero = torch.zeros(pool.shape[1:], dtype=inputs.v.dtype, device=pool.device)
     initial = torch.stack([zero if slot < 0 else pool[slot].to(inputs.v.dtype) for slot in sources])
     output = kernel(inputs, initial, snapshots, recipe)

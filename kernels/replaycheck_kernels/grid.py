@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from .contract import KdaInputs
 from .recipe import Recipe
+
+if TYPE_CHECKING:  # the contract checks snapshots against the grid
+    from .contract import KdaInputs
 
 
 def chunk_starts(length: int, start: int, recipe: Recipe) -> list[int]:

@@ -17,7 +17,8 @@ _CLAMP = 126.0
 """Largest exponent of 2 that a reference form may produce in fp32 (engines clamp to ±126)."""
 
 
-def _exp(x: Tensor, recipe: Recipe) -> Tensor:
+def exponential(x: Tensor, recipe: Recipe) -> Tensor:
+    """2^x or e^x: cumulative decays are kept in the unit of the recipe's base."""
     return torch.exp2(x) if recipe.exp_base == "2" else torch.exp(x)
 
 
@@ -51,8 +52,8 @@ def _left(q: Tensor, k: Tensor, G: Tensor, top: int, recipe: Recipe) -> tuple[Te
     def operand(x: Tensor) -> Tensor:
         return round_to(x, recipe.intra_operand, recipe.rounding).flatten(0, 1)
 
-    grown = _exp(G[:, :, rows] - reference, recipe)
-    right = operand(k[:, :, :top] * _exp(reference - G[:, :, :top], recipe)).transpose(1, 2)
+    grown = exponential(G[:, :, rows] - reference, recipe)
+    right = operand(k[:, :, :top] * exponential(reference - G[:, :, :top], recipe)).transpose(1, 2)
     shape = (*q.shape[:2], recipe.sub_chunk, top)
     kk = torch.bmm(operand(k[:, :, rows] * grown), right).view(shape)
     return kk, torch.bmm(operand(q[:, :, rows] * grown), right).view(shape)
@@ -64,8 +65,8 @@ def _diagonal(q: Tensor, k: Tensor, G: Tensor, counts: list[int], top: int, reci
         return _pairwise(q, k, G, recipe)
     reference = _reference(G, counts, top, recipe)
     limit = _CLAMP if recipe.exp_base == "2" else _CLAMP * 0.6931471805599453
-    grown = _exp((G - reference).clamp(-limit, limit), recipe)
-    shrunk = _exp((reference - G).clamp(-limit, limit), recipe)
+    grown = exponential((G - reference).clamp(-limit, limit), recipe)
+    shrunk = exponential((reference - G).clamp(-limit, limit), recipe)
 
     def operand(x: Tensor) -> Tensor:
         return round_to(x, recipe.diagonal_operand, recipe.rounding).flatten(0, 1)
@@ -81,7 +82,7 @@ def _pairwise(q: Tensor, k: Tensor, G: Tensor, recipe: Recipe) -> tuple[Tensor, 
     kk, qk = q.new_zeros((*q.shape[:2], sub, sub)), q.new_zeros((*q.shape[:2], sub, sub))
     for j in range(sub):
         below = slice(j, sub)
-        decayed = k[:, :, j : j + 1] * _exp(G[:, :, below] - G[:, :, j : j + 1], recipe)
+        decayed = k[:, :, j : j + 1] * exponential(G[:, :, below] - G[:, :, j : j + 1], recipe)
         kk[:, :, below, j] = (k[:, :, below] * decayed).sum(-1)
         qk[:, :, below, j] = (q[:, :, below] * decayed).sum(-1)
     return kk, qk

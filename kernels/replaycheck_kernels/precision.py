@@ -36,7 +36,7 @@ _SIGNIFICAND_BITS = {
     Precision.TF32: 10,
     Precision.FP16: 10,
     Precision.BF16: 7,
-    Precision.HILO: 15,
+    Precision.HILO: 16,
 }
 
 #: Root-mean-square relative error of one rounding to nearest. The absolute error is uniform over one unit in the last

@@ -78,7 +78,6 @@ EXACT = Recipe("exact")
 
 ORACLE = replace(
     Recipe("oracle"),
-    name="oracle",
     **dict.fromkeys(Recipe("oracle").precisions(), FP64),  # type: ignore[arg-type]
 )
 

@@ -49,8 +49,11 @@ def command(
 
     Without SUITE.toml and --preset, the quick preset runs: the shipped traces on the shipped model.
     """
+    from replaycheck.faults.fault import find_fault
     from replaycheck.replay.settings import resolve
 
+    for name in faults:
+        find_fault(name)
     settings, warnings = resolve(suite, preset, traces, model, recipe, gates, faults, seed, device)
     say = Progress()
     for warning in warnings:
@@ -60,13 +63,10 @@ def command(
 
         click.echo(arm_table(settings))
         return 0
-    from replaycheck.faults.fault import find_fault
     from replaycheck.replay.run import run
     from replaycheck.report.terminal import summary_text
     from replaycheck.report.write import write_all
 
-    for name in faults:
-        find_fault(name)
     record, result = run(settings, out, resume, workers, say)
     (record.path / "log.txt").write_text("\n".join(say.lines) + "\n", encoding="utf-8")
     write_all(record.path)

@@ -69,7 +69,7 @@ def find_fault(name: str) -> Fault:
     module, _, attribute = name.partition(":")
     try:
         found = getattr(import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
+    except (ImportError, AttributeError, TypeError, ValueError) as error:  # the last two: a relative or empty module
         raise UsageError(f"fault {name!r} can't be imported: {error}; give package.module:name of a Fault") from None
     if not isinstance(found, Fault):
         raise UsageError(f"{name!r} is a {type(found).__name__}, not a replaycheck.faults.fault.Fault")

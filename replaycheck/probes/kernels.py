@@ -111,7 +111,7 @@ def probe_kernel(
 
 
 def _span(x: KdaInputs, recipe: Recipe) -> float:
-    """Largest |cumulative log decay| that a chunk can have here: the sum of its largest tokens."""
+    """Largest |cumulative natural log decay| of a whole chunk, over chunks, heads and channels."""
     g = log_decay(x.a, x.A_log, x.dt_bias, recipe)
     return max(
         float(-g[begin : begin + recipe.chunk].sum(0).min())

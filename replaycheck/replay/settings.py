@@ -13,6 +13,7 @@ from replaycheck.errors import EngineEnvironmentError, UsageError
 from replaycheck.gates.admission import check_admission
 from replaycheck.gates.load import LoadedGates, load_gates
 from replaycheck.model.checkpoint import digest, open_checkpoint
+from replaycheck.schedule.requests import check_playable
 from replaycheck.schema.arm import Arm, Cell
 from replaycheck.schema.suite import Suite, expand
 from replaycheck.schema.trace import Group
@@ -172,5 +173,6 @@ def _groups(files: Sequence[Path]) -> tuple[Group, ...]:
             if group.group in groups:
                 other = groups[group.group][1]
                 raise UsageError(f"group {group.group!r} is in {other} and in {path}; rename one of them")
+            check_playable(group)
             groups[group.group] = group, path
     return tuple(group for group, _ in groups.values())

@@ -28,7 +28,7 @@ def plan_requests(group: Group, policy: CheckpointPolicy) -> tuple[RequestPlan, 
     Raises:
         UsageError: the group has events that the lab's compilers can't play.
     """
-    _refuse_events(group)
+    check_playable(group)
     cache = PrefixCache()
     trees = {trace.id: TraceTree(trace) for trace in group.traces}
     branches = {name: max(tree.branches.values()) for name, tree in trees.items()}
@@ -67,7 +67,8 @@ def _plan(
     )
 
 
-def _refuse_events(group: Group) -> None:
+def check_playable(group: Group) -> None:
+    """Raise :class:`UsageError` for an event that no compiler here can play."""
     for trace in group.traces:
         for event in trace.events:
             if event.kind not in _MARKERS:

@@ -6,8 +6,6 @@ was freed last, so stale contents would show. Checkpoints keep theirs.
 
 from __future__ import annotations
 
-from itertools import zip_longest
-
 from replaycheck.schema.arm import Arm
 
 from .rows import Track, answer_rows, extend, needs_answer, snapshot, tracks
@@ -96,4 +94,4 @@ def _keep(plan: RequestPlan, slot: int, slots: _Slots, stored: dict[str, int], a
 def _decode(plan: RequestPlan, index: int, arm: Arm, lines: list[tuple[Track, int]]) -> list[Step]:
     """The answer, all tracks in one step a token."""
     columns = [list(answer_rows(plan, index, arm, track, slot)) for track, slot in lines if needs_answer(plan, track)]
-    return [Compute(tuple(row for row in rows if row is not None)) for rows in zip_longest(*columns)]
+    return [Compute(rows) for rows in zip(*columns, strict=True)]

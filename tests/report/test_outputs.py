@@ -59,9 +59,16 @@ def test_hostile_text_cant_steer_the_terminal(write_run: Write) -> None:
     assert not re.search("[\x1b\u202e]", text)
 
 
-def test_no_is_said_only_where_the_exact_comparison_was_made(write_run: Write) -> None:
+def test_no_is_said_only_where_cold_and_warm_have_the_same_bits(write_run: Write) -> None:
     result = result_of(write_run())
-    assert answer(result).short == "No"
+    assert answer(result).short == "Only by rounding"
+    assert "the most likely token at" in answer(result).sentence
+    equal = tuple(cell.model_copy(update={"bits_differ": 0}) for cell in result.cells)
+    assert answer(result.model_copy(update={"cells": equal})).short == "No"
+
+
+def test_nothing_is_claimed_without_the_exact_comparison(write_run: Write) -> None:
+    result = result_of(write_run())
     without = tuple(cell for cell in result.cells if cell.effect is not Effect.EXACT)
     assert answer(result.model_copy(update={"cells": without})).short == "Not beyond the gates"
 

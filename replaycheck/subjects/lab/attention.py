@@ -16,6 +16,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from replaycheck.errors import UsageError
+
 _LANES = 16
 
 
@@ -55,13 +57,17 @@ def _attend(q: Any, keys: Any, values: Any, pages: Any, page_start: Any, visible
 
 
 class KeyValueArena:
-    """Pages of keys and values of the attention layers, one token a page.
+    """Pages of keys [H, key] and values [H, value] of the attention layers, one token a page.
 
     Keys and values are kept expanded from the latents: with projections of a constant number of rows, expanding them at
     each use would give the same bits.
     """
 
     def __init__(self, layers: Sequence[int], heads: int, key: int, value: int, dtype: torch.dtype) -> None:
+        if key % _LANES:
+            raise UsageError(
+                f"attention keys of {key} elements; the lab takes multiples of {_LANES} (qk_nope + qk_rope head size)"
+            )
         self._shape = (heads, key, value)
         self._dtype = dtype
         self._used = 0

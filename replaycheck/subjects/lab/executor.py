@@ -18,7 +18,8 @@ from replaycheck.audit.provenance import bf16_share
 from replaycheck.compare.record import ArmRecording, ScoredTurn, StateAt, WrittenState
 from replaycheck.schedule.simulate import simulate
 from replaycheck.schedule.steps import Checkpoint, Clear, Commit, Compute, Copy, Evict, Row, Schedule, Source
-from replaycheck.schema.arm import Compiler, PoolDtype
+from replaycheck.schema.arm import CHUNK, Compiler, PoolDtype
+from replaycheck_kernels.precision import Precision
 
 from .batch import Result, run_rows
 from .network import Network, RowInput, Tap
@@ -137,7 +138,7 @@ class ArmRun:
 
 def _covered(row: Row, chunk: int, source: Source) -> int:
     """Tokens of the row that a snapshot covers."""
-    return row.b - row.a if source is Source.FINAL else chunk * 64
+    return row.b - row.a if source is Source.FINAL else chunk * CHUNK
 
 
 def _bytes(conv: Tensor) -> NDArray[np.uint8]:
@@ -153,7 +154,7 @@ def _pool(schedule: Schedule, network: Network) -> Pool:
         schedule.slots,
         empty,
         network.dtype if live else wanted,
-        TORCH_DTYPE.get(PoolDtype.BF16, torch.bfloat16) if network.recipe.activation == "bf16" else network.dtype,
+        torch.bfloat16 if network.recipe.activation is Precision.BF16 else network.dtype,
         str(arm.compiler),
         wanted if arm.compiler is Compiler.SPLIT_ROUNDED else None,
     )

@@ -17,14 +17,14 @@ from .layers import gated_rms_norm, linear
 
 @dataclass(frozen=True)
 class KdaWeights:
-    """Weights of one layer in the dtype of the computation. D = H·K."""
+    """Weights of one layer in the dtype of the computation. D = H·K, r: rank of the decay's and the gate's pair."""
 
     qkv: Tensor  # [3 D, hidden]
     conv: Tensor  # [3 D, W], q | k | v
-    f_a: Tensor
-    f_b: Tensor
-    g_a: Tensor
-    g_b: Tensor
+    f_a: Tensor  # [r, hidden]
+    f_b: Tensor  # [D, r]
+    g_a: Tensor  # [r, hidden]
+    g_b: Tensor  # [D, r]
     b: Tensor  # [H, hidden]
     A_log: Tensor  # [H]
     dt_bias: Tensor  # [H, K]

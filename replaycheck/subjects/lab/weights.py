@@ -28,18 +28,18 @@ class MlaWeights:
 @dataclass(frozen=True)
 class LayerWeights:
     attention: KdaWeights | MlaWeights
-    attention_norm: Tensor
-    mlp_norm: Tensor
-    gate: Tensor
-    up: Tensor
-    down: Tensor
+    attention_norm: Tensor  # [hidden]
+    mlp_norm: Tensor  # [hidden]
+    gate: Tensor  # [inner, hidden]
+    up: Tensor  # [inner, hidden]
+    down: Tensor  # [hidden, inner]
 
 
 @dataclass(frozen=True)
 class NetworkWeights:
     embedding: Tensor  # [vocabulary, hidden]
     layers: tuple[LayerWeights, ...]
-    norm: Tensor
+    norm: Tensor  # [hidden]
     head: Tensor  # [vocabulary, hidden]
 
 

@@ -1,0 +1,36 @@
+"""A tiny suite file: one matrix line, two small groups of the quick suite, so that a whole run takes seconds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from replaycheck.assets import trace_suite
+from replaycheck.traces.read import read_groups
+from replaycheck.traces.write import write_groups
+
+GROUPS = ("one_token_and_full_hit", "edges_64")
+
+SUITE = """
+schema = "replaycheck.suite/1"
+name = "tiny"
+traces = ["tiny.jsonl"]
+gates = ["exact"]
+recipe = "sglang"
+
+[[matrix]]
+history = ["chunk"]
+tail = ["chunk"]
+answers = ["prefilled"]
+pool = ["fp32", "bf16", "fp16"]
+policy = { every = 64 }
+"""
+
+
+@pytest.fixture(scope="session")
+def tiny_suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tiny")
+    write_groups(folder / "tiny.jsonl", [g for g in read_groups(trace_suite("quick")) if g.group in GROUPS])
+    (folder / "tiny.toml").write_text(SUITE)
+    return folder / "tiny.toml"
