@@ -17,7 +17,7 @@ from replaycheck.errors import ReplayCheckError
 __all__ = ["Capability", "capabilities", "usable"]
 
 #: What a run imports beside torch; all are installed and imported by the same name.
-_NEEDED = ("numpy", "pandas", "pyarrow", "scipy", "matplotlib", "jinja2", "safetensors", "numba", "rich")
+_NEEDED = ("numpy", "pandas", "pyarrow", "scipy", "matplotlib", "jinja2", "safetensors", "numba")
 _REINSTALL = "install replaycheck again (pip install --force-reinstall replaycheck)"
 
 
@@ -108,8 +108,7 @@ def _lab_on_cuda() -> str:
         raise _MissingError("torch is built without CUDA; install a CUDA wheel of torch")
     if not torch.cuda.is_available():
         raise _MissingError("torch finds no GPU; check nvidia-smi, the driver and CUDA_VISIBLE_DEVICES")
-    names = {torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())}
-    return f"{torch.cuda.device_count()} of {', '.join(sorted(names))}"
+    raise _MissingError("torch sees a GPU, but this version's lab runs on the CPU only")
 
 
 def _transformers() -> str:

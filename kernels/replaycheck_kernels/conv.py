@@ -5,6 +5,7 @@ The state of a sequence is its last W − 1 inputs, before the convolution, verb
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import pairwise
 
 import torch
@@ -14,19 +15,20 @@ from .activation import padded
 from .precision import Precision, round_to
 
 
+@lru_cache(maxsize=16)
 def _windows(offsets: tuple[int, ...], width: int, device: torch.device) -> Tensor:
-    """[N, W] row of (states | inputs) that each token's window reads; states come first, width − 1 rows a sequence."""
+    """[W, N] row of (states | inputs) that each tap of each token reads; states come first, width − 1 rows a sequence.
+
+    The layers of a forward pass share their offsets, so the table is made once for all of them.
+    """
     sequences, history = len(offsets) - 1, width - 1
-    rows = torch.empty((offsets[-1], width), dtype=torch.long, device=device)
-    for r, (begin, end) in enumerate(pairwise(offsets)):
-        line = torch.cat(
-            [
-                torch.arange(r * history, (r + 1) * history, device=device),
-                torch.arange(begin, end, device=device) + sequences * history,
-            ]
-        )
-        rows[begin:end] = line.unfold(0, width, 1)
-    return rows
+    lengths = torch.tensor([end - begin for begin, end in pairwise(offsets)], device=device)
+    token = torch.arange(offsets[-1], device=device)
+    row = torch.repeat_interleave(torch.arange(sequences, device=device), lengths)
+    local = token - torch.tensor(offsets[:-1], device=device)[row]
+    back = torch.arange(history, -1, -1, device=device)[:, None]
+    inside = sequences * history + token - back
+    return torch.where(local >= back, inside, row * history + history + local - back)
 
 
 def short_convolution(
@@ -42,10 +44,10 @@ def short_convolution(
         [N, D], rounded to ``precision``.
     """
     line = torch.cat([state.flatten(0, 1), x])
-    windows = line[_windows(offsets, weight.shape[1], x.device)]
-    total = windows[:, 0] * weight[:, 0]
+    taps = _windows(offsets, weight.shape[1], x.device)
+    total = line[taps[0]] * weight[:, 0]
     for j in range(1, weight.shape[1]):
-        total = total + windows[:, j] * weight[:, j]
+        total = total + line[taps[j]] * weight[:, j]
     return round_to(padded(torch.nn.functional.silu, total), precision)
 
 

@@ -46,8 +46,9 @@ class Distance:
 
 def distance(states: NDArray[np.float32]) -> Distance:
     """fp32 → bf16 → fp16 against fp32 → fp16."""
-    direct = states.astype(np.float16)
-    twice = reference_cast(states, PoolDtype.BF16).astype(np.float16)
+    with np.errstate(over="ignore"):
+        direct = states.astype(np.float16)
+        twice = reference_cast(states, PoolDtype.BF16).astype(np.float16)
     normal = (np.abs(states) > 2.0**-14) & np.isfinite(direct)
     ulps = np.abs(direct[normal].view(np.int16).astype(np.int64) - twice[normal].view(np.int16))
     if not ulps.size:

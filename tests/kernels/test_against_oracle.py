@@ -53,7 +53,7 @@ def _worst(found: KdaOutput, truth: KdaOutput, x: KdaInputs, output: float, stat
 @pytest.mark.parametrize("recipe", [EXACT, SGLANG], ids=lambda recipe: recipe.name)
 @pytest.mark.parametrize("kernel", FAST, ids=name_of)
 @pytest.mark.parametrize("regime", REGIMES)
-@pytest.mark.parametrize("key,value", WIDTHS)
+@pytest.mark.parametrize(("key", "value"), WIDTHS)
 def test_error_is_within_what_the_recipe_predicts(
     key: int, value: int, regime: str, kernel: StateKernel, recipe: Recipe
 ) -> None:

@@ -30,7 +30,7 @@ def matrix_form(x: KdaInputs, head: int, S: F64, begin: int, end: int) -> tuple[
 
 
 @pytest.mark.parametrize("regime", REGIMES)
-@pytest.mark.parametrize("key,value", WIDTHS)
+@pytest.mark.parametrize(("key", "value"), WIDTHS)
 def test_oracle_equals_the_matrix_form(key: int, value: int, regime: str) -> None:
     lengths = (5, 1, 9)
     x, initial = random_inputs(lengths, key, value, regime), random_states(3, key, value)

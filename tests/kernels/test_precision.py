@@ -36,7 +36,7 @@ def tf32_by_integers(x: NDArray[np.float32]) -> NDArray[np.float32]:
     return ((kept + up) * np.uint64(2**13)).astype(np.uint32).view(np.float32)
 
 
-@pytest.mark.parametrize("precision,dtype", [(BF16, torch.bfloat16), (FP16, torch.float16)], ids=["bf16", "fp16"])
+@pytest.mark.parametrize(("precision", "dtype"), [(BF16, torch.bfloat16), (FP16, torch.float16)], ids=["bf16", "fp16"])
 def test_half_precisions_round_like_torch_casts(precision: Precision, dtype: torch.dtype) -> None:
     assert same_bits(round_to(values(), precision), values().to(dtype).float())
 

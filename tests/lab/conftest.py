@@ -1,11 +1,34 @@
-"""Small tensors: one thread."""
+"""A tiny random model of both layer kinds, written once a session."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
+
+from replaycheck.model.folder import SHIPPED_CONFIG, write_folder
+from replaycheck.model.initial import initial_weights
+from replaycheck.subjects.lab.network import Network
+from replaycheck_kernels.recipe import SGLANG
+from replaycheck_kernels.registry import ours
+
+# Keys of 32 in both kinds of layers: the lab's attention takes multiples of 16.
+CONFIG = replace(
+    SHIPPED_CONFIG,
+    hidden_size=64,
+    intermediate_size=96,
+    layer_kinds=("kda", "kda", "mla", "kda"),
+    kda_head_dim=32,
+    kv_lora_rank=32,
+    qk_nope_head_dim=16,
+    qk_rope_head_dim=16,
+    v_head_dim=32,
+)
+#: Trained matrices are larger than initial ones; with these, one rounding of a state shows in bf16 activations.
+GAIN = 6.0
 
 
 @pytest.fixture(autouse=True)
@@ -15,3 +38,19 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The model's folder."""
+    folder = tmp_path_factory.mktemp("lab") / "tiny"
+    weights = initial_weights(CONFIG, seed=1)
+    matrices = {name: w * GAIN if name.endswith("proj.weight") else w for name, w in weights.items()}
+    write_folder(folder, CONFIG, matrices)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def sglang(model: Path) -> Network:
+    """The model under the default recipe, on our kernels."""
+    return Network(model, SGLANG, ours(SGLANG, "cpu"))

@@ -3,7 +3,7 @@
 A script of its own: the process that uses transformers must not see an installed ``fla``, which would be chosen over the
 torch code and find no GPU, and never runs with TRITON_INTERPRET.
 
-    python transformers_logprobs.py MODEL TOKENS.npy OUT.npy
+    python transformers_logprobs.py MODEL TOKENS.npy OUT.npy PIECES   (lengths, joined by commas)
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ import sys
 
 import numpy as np
 import torch
-
-PIECES = (1, 300, 64, 1, 63, 129, 442)
 
 
 def logprobs(model: torch.nn.Module, tokens: torch.Tensor, cuts: tuple[int, ...]) -> np.ndarray:
@@ -28,15 +26,15 @@ def logprobs(model: torch.nn.Module, tokens: torch.Tensor, cuts: tuple[int, ...]
 
 
 @torch.no_grad()
-def main(folder: str, tokens_file: str, out: str) -> None:
+def main(folder: str, tokens_file: str, out: str, pieces: str) -> None:
     sys.modules["fla"] = None  # type: ignore[assignment]  # importing it fails, as if it weren't installed
     from transformers import AutoModelForCausalLM
 
     torch.set_num_threads(1)
     tokens = torch.from_numpy(np.load(tokens_file))
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
-    n = len(tokens) - 1
-    np.save(out, np.stack([logprobs(model, tokens, cuts) for cuts in ((n,), PIECES, (1,) * n)]))
+    n, cut = len(tokens) - 1, tuple(map(int, pieces.split(",")))
+    np.save(out, np.stack([logprobs(model, tokens, cuts) for cuts in ((n,), cut, (1,) * n)]))
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ def chunk_delta_rule() -> DeltaRule:
         from fla.ops.kda import chunk_kda  # type: ignore[import-not-found, import-untyped, unused-ignore]
     except ImportError as error:
         raise EngineEnvironmentError(
-            f"training on 'cuda' needs flash-linear-attention ({error}); install the extra 'kernels'"
+            f"training on 'cuda' needs flash-linear-attention ({error}); install 'fla-core'"
         ) from None
 
     def rule(q: Tensor, k: Tensor, v: Tensor, decay: Tensor, beta: Tensor, a_log: Tensor, dt_bias: Tensor) -> Tensor:

@@ -155,8 +155,9 @@ def _pool(schedule: Schedule, network: Network) -> Pool:
         empty,
         network.dtype if live else wanted,
         torch.bfloat16 if network.recipe.activation is Precision.BF16 else network.dtype,
-        str(arm.compiler),
-        wanted if arm.compiler is Compiler.SPLIT_ROUNDED else None,
+        # Registers of both split compilers begin alike, so what they share is computed once; warm and cold never share.
+        "live" if live else str(arm.compiler),
+        wanted if arm.compiler is Compiler.SPLIT_ROUNDED and wanted is not network.dtype else None,
     )
 
 

@@ -8,6 +8,7 @@ the grid, and compares bits of logits and states.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import torch
@@ -28,6 +29,8 @@ class Forward(Protocol):
 
 _TOKENS = tuple((7 * i * i + 3 * i + 1) % 96 + 32 for i in range(200))
 """200 text ids from 32 to 127; i² keeps the chunks from being alike."""
+_STEPS = 12
+"""Tokens that are decoded one at a time."""
 
 
 def check_invariance(network: Forward) -> None:
@@ -57,18 +60,22 @@ def _problems(network: Forward) -> Iterator[str]:
             yield form
     head = network.forward([RowInput(_TOKENS[:128], 0, "chunk", empty)])[0]
     rest = network.forward([RowInput(_TOKENS[128:], 128, "chunk", head.final)])[0]
-    if not (
-        torch.equal(rest.final.temporal, alone[0].final.temporal) and torch.equal(rest.logits, alone[0].logits[128:])
-    ):
+    if not _same(rest, replace(alone[0], logits=alone[0].logits[128:])):
         yield "a chunk row cut on the grid"
+    together = network.forward([RowInput(_TOKENS[:_STEPS], 0, "recurrent", empty)])[0]
     state, steps = empty, []
-    for i in range(12):
+    for i in range(_STEPS):
         output = network.forward([RowInput(_TOKENS[i : i + 1], i, "recurrent", state)])[0]
         state = output.final
         steps.append(output.logits)
-    if not torch.equal(torch.cat(steps), alone[1].logits[:12]):
+    if not _same(replace(output, logits=torch.cat(steps)), together):
         yield "a row decoded token by token"
 
 
 def _same(a: RowOutput, b: RowOutput) -> bool:
-    return torch.equal(a.logits, b.logits) and torch.equal(a.final.temporal, b.final.temporal)
+    """Equal bits of logits and of both parts of the final state."""
+    return (
+        torch.equal(a.logits, b.logits)
+        and torch.equal(a.final.temporal, b.final.temporal)
+        and torch.equal(a.final.conv, b.final.conv)
+    )
