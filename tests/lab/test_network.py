@@ -83,6 +83,17 @@ def test_a_row_has_the_same_bits_in_every_pack(sglang: Network) -> None:
             assert torch.equal(found.final.conv, alone[i].final.conv)
 
 
+def test_an_absolute_grid_follows_each_rows_own_position(model: Path) -> None:
+    recipe = replace(EXACT, grid_origin="absolute")
+    net, empty = network(model, recipe), network(model, recipe).empty_state()
+    late = RowInput(TOKENS[:100], 30, "chunk", empty, (Tap(1, "accumulator", 34, 34),))
+    mates = [RowInput(TOKENS[:5], 0, "recurrent", empty), RowInput(TOKENS[:9], 7, "chunk", empty)]
+    alone, packed = net.forward([late])[0], net.forward([*mates, late])[2]
+    assert torch.equal(packed.taps[0].temporal, alone.taps[0].temporal)
+    cut = net.forward([RowInput(TOKENS[:34], 30, "chunk", empty)])[0]
+    assert torch.equal(alone.taps[0].temporal, cut.final.temporal)
+
+
 def test_logits_are_returned_from_where_they_are_asked_for(sglang: Network) -> None:
     empty, whole = sglang.empty_state(), run(sglang, count=70)
     for first in (0, 69, 70):
@@ -113,14 +124,14 @@ def test_rows_that_are_one_computation_are_run_once_and_answered_apart(
     state = replace(sglang.empty_state(), identity=b"one")
     tap, other = Tap(1, "accumulator", 64, 64), Tap(1, "chunk-state", 64, 64)
     rows = [
-        RowInput(TOKENS[:70], 0, "chunk", state, (tap,), first_logit=60),
-        RowInput(TOKENS[:70], 0, "chunk", state, (other, tap), first_logit=69),
+        RowInput(TOKENS[:70], 0, "chunk", state, (tap,), first_logit=69),
+        RowInput(TOKENS[:70], 0, "chunk", state, (other, tap), first_logit=60),
         RowInput(TOKENS[:70], 0, "chunk", replace(state, identity=b"two"), (), first_logit=70),
     ]
     results = run_rows(sglang, rows)
     assert [len(rows) for rows in passes] == [2]
-    assert [result.logits.shape[0] for result in results] == [10, 1, 0]
-    assert torch.equal(results[1].logits, results[0].logits[9:])
+    assert [result.logits.shape[0] for result in results] == [1, 10, 0]
+    assert torch.equal(results[0].logits, results[1].logits[9:])
     assert torch.equal(results[1].taps[1].temporal, results[0].taps[0].temporal)
     assert results[0].final.identity == results[1].final.identity != results[2].final.identity
     assert results[1].taps[0].identity != results[1].taps[1].identity

@@ -28,6 +28,11 @@ def via_fp16(state: Tensor, dtype: torch.dtype) -> Tensor:
     return state.to(torch.float16).to(dtype)
 
 
+def via_bf16_in_bulk(state: Tensor, dtype: torch.dtype) -> Tensor:
+    """Right for single values."""
+    return (state if state.numel() == 1 else state.to(torch.bfloat16)).to(dtype)
+
+
 def toward_zero(state: Tensor, dtype: torch.dtype) -> Tensor:
     """Drops the bits that bf16 lacks; a direct cast for other targets."""
     cut = (state.view(torch.int32) & ~0xFFFF).view(torch.float32) if dtype is torch.bfloat16 else state
@@ -47,6 +52,7 @@ def test_the_lab_rounds_once() -> None:
     [
         pytest.param(find_fault("via-bf16").cast, 1, id="via-bf16"),
         pytest.param(via_fp16, 1, id="via-fp16"),
+        pytest.param(via_bf16_in_bulk, 0, id="via-bf16-in-bulk"),
         pytest.param(toward_zero, 1, id="toward-zero"),
     ],
 )

@@ -16,6 +16,7 @@ from replaycheck.subjects.lab.network import Network, RowInput
 from replaycheck_kernels.chunk import CHUNK_EMULATOR
 from replaycheck_kernels.compiled import RECURRENT_CPU
 from replaycheck_kernels.contract import StateKernel
+from replaycheck_kernels.precision import Precision
 from replaycheck_kernels.recipe import EXACT, SGLANG, Recipe
 from replaycheck_kernels.registry import ours
 from tests.schedule.trees import chain
@@ -70,6 +71,12 @@ def test_a_kernel_that_rounds_more_than_it_claims_fails(kernel: StateKernel) -> 
     result = probe_kernel(kernel, EXACT, MILD, 0, run_as=SGLANG)
     assert result.verdict == "fail"
     assert result.values["ratio"] > 50
+
+
+def test_one_rounding_more_than_claimed_fails_even_if_it_keeps_sixteen_bits() -> None:
+    result = probe_kernel(CHUNK_EMULATOR, EXACT, MILD, 0, run_as=replace(EXACT, v_new=Precision.HILO))
+    assert result.verdict == "fail"
+    assert 1 < result.values["ratio"] < 10
 
 
 def test_a_kernel_that_rounds_less_than_it_claims_passes() -> None:
