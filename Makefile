@@ -29,7 +29,7 @@ imports: .venv/.installed-dev
 	$(BIN)/lint-imports
 
 units: .venv/.installed-dev
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses auto --dist loadfile
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist

@@ -72,4 +72,4 @@ class ArmRecording:
     expected_hits: int = 0
     proven_hits: int = 0
     computed_tokens: int = 0
-    label_mismatches: int = 0  # restores whose slot held another position than the plan said
+    label_mismatches: int = 0  # restores and commits whose slot held another position than the plan said

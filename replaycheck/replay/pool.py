@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from multiprocessing import get_context
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import active_children, get_context
 
 from replaycheck.compare.group import GroupComparison
+from replaycheck.errors import EngineEnvironmentError
 
 from .worker import Task, one_thread, replay_group
 
@@ -29,16 +32,33 @@ def _available() -> int:
 
 
 def replay_all(tasks: Sequence[Task], workers: int) -> Iterator[GroupComparison]:
-    """Results in the order in which they are ready."""
+    """Results in the order in which they are ready.
+
+    Raises:
+        EngineEnvironmentError: a worker died, most likely for want of memory.
+    """
     if workers == 1 or len(tasks) == 1:
         one_thread()
         yield from map(replay_group, tasks)
         return
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=one_thread) as pool:
-        futures = [pool.submit(replay_group, task) for task in tasks]
-        try:
-            for future in as_completed(futures):
-                yield future.result()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_start)
+    try:
+        for future in as_completed([pool.submit(replay_group, task) for task in tasks]):
+            yield future.result()
+    except BrokenProcessPool:
+        raise EngineEnvironmentError(
+            f"one of {workers} worker processes died, most likely for want of memory; give fewer --workers"
+        ) from None
+    except BaseException:
+        # A worker would otherwise finish its group first, which takes up to a minute.
+        for child in active_children():
+            child.terminate()
+        raise
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _start() -> None:
+    """In a worker: an interrupt is the parent's to handle, which then ends its workers."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    one_thread()

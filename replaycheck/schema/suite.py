@@ -8,7 +8,7 @@ from __future__ import annotations
 from itertools import product
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from .arm import Answers, Arm, Cell, CheckpointPolicy, Compiler, Effect, Kernel, PoolDtype
 from .base import Record
@@ -33,6 +33,15 @@ class Matrix(Record):
     pool: tuple[PoolDtype, ...] = Field(min_length=1)
     policy: CheckpointPolicy
     effects: tuple[Effect, ...] = tuple(Effect)
+
+    @model_validator(mode="after")
+    def _check(self) -> Matrix:
+        """Only a checkpoint at a turn's end keeps an answer as it was decoded."""
+        for answers in self.answers:
+            if (answers is Answers.DECODED) is not self.policy.turn_end:
+                wanted = "with" if answers is Answers.DECODED else "without"
+                raise ValueError(f"answers {answers.value!r} needs a policy {wanted} turn_end; give each its own matrix")
+        return self
 
 
 class Suite(Record):

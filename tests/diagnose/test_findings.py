@@ -33,7 +33,7 @@ def test_rounded_snapshots_are_named_with_pools_kind_layers_and_heads(spoil: Spo
     assert "Values in the fp32 and fp16 pools had been rounded to bf16 before they were stored" in text
     assert ": snapshots inside an extend that doesn't end on the grid (label interior), in " in text
     assert "all 2 KDA layers (0, 2), both heads (fp32: all 20 states and fp16: all 20 states)" in text
-    assert "Clean are snapshots at the end of an extend, on the grid or not (label final: 0 of 40 states), " in text
+    assert "Clean are snapshots at the end of an extend off the grid (label final: 0 of 40 states), " in text
     assert "and the bf16 pool (warm equals split-rounded bit for bit at all 50 positions)." in text
 
 

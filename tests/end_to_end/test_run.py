@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -108,3 +111,14 @@ def test_dry_run_says_who_computes_what_and_writes_nothing(tiny_suite: Path, tmp
     outcome = replaycheck("run", tiny_suite, "--dry-run", "--out", tmp_path / "no")
     assert outcome.code == 0 and "split-rounded" in outcome.out
     assert not (tmp_path / "no").exists()
+
+
+def test_an_interrupt_ends_workers_and_run_at_once_with_130(tiny_suite: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "replaycheck.cli.main", "run", str(tiny_suite), "--workers", "2"]
+    process = subprocess.Popen([*command, "--out", str(tmp_path / "run")], stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    next(line for line in process.stderr if "2 workers" in line)
+    process.send_signal(signal.SIGINT)
+    # Left to themselves the workers would take longer than this for their groups.
+    assert process.wait(timeout=30) == 130
+    assert (tmp_path / "run" / "environment.json").exists() and not (tmp_path / "run" / "result.json").exists()
