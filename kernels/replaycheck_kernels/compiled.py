@@ -28,7 +28,7 @@ F32 = NDArray[np.float32]
 def _scan(
     state: F32, q: F32, k: F32, v: F32, decay: F32, beta: F32, offsets: Any, points: Any, owners: Any, taps: F32, o: F32
 ) -> None:
-    """state [R, H, V, K] in place; taps [P, H, V, K] taken before packed token points[p] of sequence owners[p]."""
+    """state [R, HV, V, K] in place; taps [P, HV, V, K] taken before packed token points[p] of sequence owners[p]."""
     R, H, V, K = state.shape
     S = np.empty((K, V), np.float32)
     seen = np.empty(V, np.float32)

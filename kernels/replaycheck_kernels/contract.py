@@ -1,7 +1,8 @@
-"""The one call that all KDA implementations share, and what an implementation declares.
+"""The one call that all implementations of KDA and GDN share, and what an implementation declares.
 
-Shapes: N tokens of R sequences packed back to back (varlen), H heads, key width K, value width V. A state is [V, K] per
-head with K contiguous. Inputs hold values of the recipe's activation precision in an fp32 container (fp64 for ``oracle``).
+Shapes: N tokens of R sequences packed back to back (varlen), H heads of q and k, HV value heads, key width K, value width
+V. A state is [V, K] per value head with K contiguous. Inputs hold values of the recipe's activation precision in an fp32
+container (fp64 for ``oracle``).
 """
 
 from __future__ import annotations
@@ -15,6 +16,10 @@ from torch import Tensor
 
 from .grid import chunk_starts
 from .recipe import Recipe
+
+LOWEST_BOUND = -5.0
+"""Least lower bound of a decay. Engines refuse less (fla-core 0.6.0, ops/kda/chunk.py:481): over the 16 tokens of a diagonal
+block it gives factors of at most 2^(15·5·log2 e) = 2^108, and fp32 ends at 2^128."""
 
 
 class SnapshotSource(StrEnum):
@@ -44,13 +49,17 @@ class KdaInputs:
 
     Attributes:
         q, k: [N, H, K] after convolution and SiLU, before the norm.
-        v: [N, H, V].
-        a: [N, H, K] raw decay, before bias and softplus.
-        b: [N, H] raw beta, before the sigmoid.
-        A_log: [H], fp32 (natural log of the decay rate).
-        dt_bias: [H, K], fp32.
+        v: [N, HV, V]. HV is a multiple of H; value head h reads q and k of head h // (HV / H), as in the engines.
+        a: [N, HV, K] raw decay, before bias and activation; [N, HV, 1] with one decay a head (GDN).
+        b: [N, HV] raw beta, before the sigmoid.
+        A_log: [HV], fp32 (natural log of the decay rate).
+        dt_bias: [HV, K] or, as a, [HV, 1]; fp32.
         offsets: R + 1 token offsets of the packed sequences.
         starts: absolute position of each sequence's first token; used by recipes with an absolute grid only.
+        lower_bound: L of the bounded decay L·sigmoid(exp(A_log)·(a + dt_bias)); None for −exp(A_log)·softplus(…).
+
+    Raises:
+        ValueError: a lower bound outside −5 ≤ L < 0.
     """
 
     q: Tensor
@@ -62,6 +71,23 @@ class KdaInputs:
     dt_bias: Tensor
     offsets: tuple[int, ...]
     starts: tuple[int, ...] = field(default=())
+    lower_bound: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.lower_bound is not None and not LOWEST_BOUND <= self.lower_bound < 0:
+            raise ValueError(
+                f"lower bound of the decay is {self.lower_bound}; it must be from {LOWEST_BOUND:g} to under 0"
+            )
+
+    @property
+    def per_head(self) -> bool:
+        """One decay a head, not one a channel."""
+        return self.a.shape[-1] == 1
+
+    def to_value_heads(self, x: Tensor) -> Tensor:
+        """[N, H, …] to [N, HV, …]: each head of q or k repeated for the value heads that read it."""
+        group = self.v.shape[1] // x.shape[1]
+        return x if group == 1 else x.repeat_interleave(group, 1)
 
     @property
     def sequences(self) -> int:
@@ -77,7 +103,7 @@ class KdaInputs:
 
 @dataclass(frozen=True)
 class KdaOutput:
-    """o: [N, H, V]; final: [R, H, V, K] accumulators; snapshots: [len(rows), H, V, K] in the rows' order."""
+    """o: [N, HV, V]; final: [R, HV, V, K] accumulators; snapshots: [len(rows), HV, V, K] in the rows' order."""
 
     o: Tensor
     final: Tensor
@@ -96,7 +122,7 @@ class StateKernel:
         form: ``chunk`` or ``recurrent``.
         sources: snapshot sources it can read.
         recipes: recipe names it runs; None means any recipe.
-        forward: pure function of inputs and initial states [R, H, V, K]; it doesn't write to its arguments.
+        forward: pure function of inputs and initial states [R, HV, V, K]; it doesn't write to its arguments.
     """
 
     name: str
@@ -118,6 +144,7 @@ class StateKernel:
                 f"{self.name} doesn't run recipe {recipe.name!r}; it runs {', '.join(sorted(self.recipes))}"
             )
         heads, value, key = inputs.v.shape[1], inputs.v.shape[2], inputs.k.shape[2]
+        check_shapes(self.name, inputs)
         if tuple(initial.shape) != (inputs.sequences, heads, value, key):
             raise ValueError(
                 f"{self.name}: initial states have shape {tuple(initial.shape)}; "
@@ -146,6 +173,30 @@ class StateKernel:
             )
 
 
+def check_shapes(name: str, x: KdaInputs) -> None:
+    """Refuse inputs whose shapes don't fit each other; broadcasting would accept many of them.
+
+    Raises:
+        ValueError: with the tensor, its shape and what is needed, for the kernel ``name``.
+    """
+    tokens, heads, key = x.q.shape
+    values = x.v.shape[1]
+    if values % heads:
+        raise ValueError(f"{name}: {values} value heads aren't a multiple of the {heads} heads of q and k")
+    channels = 1 if x.per_head else key
+    needed = {
+        "k": (tokens, heads, key),
+        "v": (tokens, values, x.v.shape[2]),
+        "a": (tokens, values, channels),
+        "b": (tokens, values),
+        "A_log": (values,),
+        "dt_bias": (values, channels),
+    }
+    for tensor, shape in needed.items():
+        if tuple(getattr(x, tensor).shape) != shape:
+            raise ValueError(f"{name}: {tensor} has shape {tuple(getattr(x, tensor).shape)}; {shape} is needed")
+
+
 def run_on_slots(
     kernel: StateKernel,
     inputs: KdaInputs,
@@ -158,12 +209,12 @@ def run_on_slots(
     """Run ``kernel`` on states by slot: load, compute, store the finals and snapshots with one cast each, in place.
 
     Args:
-        pool: [slots, H, V, K] in the pool dtype.
+        pool: [slots, HV, V, K] in the pool dtype.
         sources: slot of each sequence's initial state; −1 starts from zero.
         destinations: slot of each sequence's final state, ≥ 0.
 
     Returns:
-        o: [N, H, V].
+        o: [N, HV, V].
 
     Raises:
         ValueError: a destination is negative, which would count from the pool's end; or the kernel can't do it.

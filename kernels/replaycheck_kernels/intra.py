@@ -2,46 +2,74 @@
 
 Only ratios 2^(G_i − G_j) appear, so any reference may be subtracted from both exponents; it cancels in exact arithmetic
 and not after rounding. Off-diagonal sub-chunk blocks use the decay at the first token of the block's rows, so both
-exponents are ≤ 0. Diagonal blocks follow ``Recipe.diagonal``.
+exponents are ≤ 0. Diagonal blocks follow ``Recipe.diagonal`` or ``Recipe.safe_diagonal``. With one decay a head the ratio
+can multiply the finished product instead (``head_scores``), which needs no reference.
 """
 
 from __future__ import annotations
 
+from math import inf, log
+
 import torch
 from torch import Tensor
 
+from .activation import padded
 from .precision import round_to
-from .recipe import Recipe
+from .recipe import Diagonal, Recipe
 
 _CLAMP = 126.0
-"""Largest exponent of 2 that a reference form may produce in fp32 (engines clamp to ±126)."""
+"""Largest exponent of 2 that a reference form may produce in fp32 (SGLang 0.5.23 clamps to ±126). With a lower bound of −5
+none comes near: 108 from the first token, 58 from the middle, 87 from the shifted reference."""
 
 
 def exponential(x: Tensor, recipe: Recipe) -> Tensor:
-    """2^x or e^x: cumulative decays are kept in the unit of the recipe's base."""
-    return torch.exp2(x) if recipe.exp_base == "2" else torch.exp(x)
+    """2^x or e^x: cumulative decays are kept in the unit of the recipe's base.
+
+    With one decay a head (last axis 1) a slice isn't a multiple of the vector width, so it is padded: see ``padded``.
+    """
+    function = torch.exp2 if recipe.exp_base == "2" else torch.exp
+    return padded(function, x) if x.shape[-1] == 1 else function(x)
 
 
-def scores(q: Tensor, k: Tensor, G: Tensor, counts: list[int], recipe: Recipe) -> tuple[Tensor, Tensor]:
+def scores(
+    q: Tensor, k: Tensor, G: Tensor, counts: list[int], recipe: Recipe, bounded: bool = False
+) -> tuple[Tensor, Tensor]:
     """Decayed k·k and q·k, unscaled and without beta.
 
     Args:
-        q, k: [B, H, C, K] normalised. G: [B, H, C, K] cumulative log decay. counts: tokens of each chunk.
+        q, k: [B, H, C, K] normalised. G: [B, H, C, K] or [B, H, C, 1] cumulative log decay.
+        counts: tokens of each chunk. bounded: the decay has a lower bound.
 
     Returns:
         Two [B, H, C, C]; entries above the diagonal are meaningless and masked by the caller.
     """
     C, sub = recipe.chunk, recipe.sub_chunk
+    form = recipe.diagonal_form(bounded)
     kk = q.new_zeros((*q.shape[:2], C, C))
     qk = torch.zeros_like(kk)
     for top in range(0, C, sub):
         rows = slice(top, top + sub)
         kk[:, :, rows, rows], qk[:, :, rows, rows] = _diagonal(
-            q[:, :, rows], k[:, :, rows], G[:, :, rows], counts, top, recipe
+            q[:, :, rows], k[:, :, rows], G[:, :, rows], counts, top, recipe, form
         )
         if top:
             kk[:, :, rows, :top], qk[:, :, rows, :top] = _left(q, k, G, top, recipe)
     return kk, qk
+
+
+def head_scores(q: Tensor, k: Tensor, G: Tensor, recipe: Recipe) -> tuple[Tensor, Tensor]:
+    """The same with one decay a head, G [B, H, C, 1], multiplied to the fp32 products (GDN kernels of fla and SGLang).
+
+    Exponents above the diagonal are cut to 0: they would overflow from 88 nat on, and infinity survives no mask by product.
+    """
+    ratio = exponential((G - G.transpose(2, 3)).clamp(max=0), recipe)
+
+    def operand(x: Tensor) -> Tensor:
+        return round_to(x, recipe.intra_operand, recipe.rounding_of(recipe.intra_operand)).flatten(0, 1)
+
+    right = operand(k).transpose(1, 2)
+    kk, qk = (torch.bmm(operand(left), right).unflatten(0, q.shape[:2]) for left in (k, q))
+    return kk * ratio, qk * ratio
 
 
 def _left(q: Tensor, k: Tensor, G: Tensor, top: int, recipe: Recipe) -> tuple[Tensor, Tensor]:
@@ -50,7 +78,7 @@ def _left(q: Tensor, k: Tensor, G: Tensor, top: int, recipe: Recipe) -> tuple[Te
     reference = G[:, :, top : top + 1]
 
     def operand(x: Tensor) -> Tensor:
-        return round_to(x, recipe.intra_operand, recipe.rounding).flatten(0, 1)
+        return round_to(x, recipe.intra_operand, recipe.rounding_of(recipe.intra_operand)).flatten(0, 1)
 
     grown = exponential(G[:, :, rows] - reference, recipe)
     right = operand(k[:, :, :top] * exponential(reference - G[:, :, :top], recipe)).transpose(1, 2)
@@ -59,21 +87,29 @@ def _left(q: Tensor, k: Tensor, G: Tensor, top: int, recipe: Recipe) -> tuple[Te
     return kk, torch.bmm(operand(q[:, :, rows] * grown), right).view(shape)
 
 
-def _diagonal(q: Tensor, k: Tensor, G: Tensor, counts: list[int], top: int, recipe: Recipe) -> tuple[Tensor, Tensor]:
+def _diagonal(
+    q: Tensor, k: Tensor, G: Tensor, counts: list[int], top: int, recipe: Recipe, form: Diagonal
+) -> tuple[Tensor, Tensor]:
     """One diagonal block per chunk: [B, H, sub, sub]."""
-    if recipe.diagonal == "direct":
+    if form == "direct":
         return _pairwise(q, k, G, recipe)
-    reference = _reference(G, counts, top, recipe)
-    limit = _CLAMP if recipe.exp_base == "2" else _CLAMP * 0.6931471805599453
-    grown = exponential((G - reference).clamp(-limit, limit), recipe)
+    reference = _reference(G, counts, top, recipe, form)
+    limit = _CLAMP * _unit(recipe)
+    least = -inf if form == "fused" and top else -limit
+    grown = exponential((G - reference).clamp(least, limit), recipe)
     shrunk = exponential((reference - G).clamp(-limit, limit), recipe)
 
     def operand(x: Tensor) -> Tensor:
-        return round_to(x, recipe.diagonal_operand, recipe.rounding).flatten(0, 1)
+        return round_to(x, recipe.diagonal_operand, recipe.rounding_of(recipe.diagonal_operand)).flatten(0, 1)
 
     right = operand(k * shrunk).transpose(1, 2)
     shape = (*q.shape[:2], recipe.sub_chunk, recipe.sub_chunk)
     return torch.bmm(operand(k * grown), right).view(shape), torch.bmm(operand(q * grown), right).view(shape)
+
+
+def _unit(recipe: Recipe) -> float:
+    """A factor 2 as a cumulative decay: 1 for exp2, ln 2 for exp."""
+    return 1.0 if recipe.exp_base == "2" else log(2)
 
 
 def _pairwise(q: Tensor, k: Tensor, G: Tensor, recipe: Recipe) -> tuple[Tensor, Tensor]:
@@ -88,12 +124,15 @@ def _pairwise(q: Tensor, k: Tensor, G: Tensor, recipe: Recipe) -> tuple[Tensor, 
     return kk, qk
 
 
-def _reference(G: Tensor, counts: list[int], top: int, recipe: Recipe) -> Tensor:
-    """[B, H, 1, K]: the decay of the sub-chunk's first token, or of token min(8, remaining − 1) of it."""
-    if recipe.diagonal == "first":
-        return G[:, :, :1]
-    at = [max(0, min(recipe.sub_chunk // 2, count - top - 1)) for count in counts]
-    return torch.stack([G[b, :, i : i + 1] for b, i in enumerate(at)])
+def _reference(G: Tensor, counts: list[int], top: int, recipe: Recipe, form: Diagonal) -> Tensor:
+    """[B, H, 1, K or 1]: what ``Recipe.diagonal`` says, for the sub-chunk G [B, H, sub, K or 1] that begins at ``top``."""
+    if form == "middle":
+        at = [max(0, min(recipe.sub_chunk // 2, count - top - 1)) for count in counts]
+        return torch.stack([G[b, :, i : i + 1] for b, i in enumerate(at)])
+    if form == "shifted":
+        nats = (recipe.sub_chunk - 1) * recipe.diagonal_shift / 2
+        return G[:, :, :1] - nats / log(2) * _unit(recipe)
+    return G[:, :, :1]
 
 
 def inverse(A: Tensor, recipe: Recipe) -> Tensor:
@@ -104,15 +143,18 @@ def inverse(A: Tensor, recipe: Recipe) -> Tensor:
     sub, C = recipe.sub_chunk, recipe.chunk
     X = torch.zeros_like(A)
 
-    def operand(x: Tensor) -> Tensor:
-        return round_to(x, recipe.inverse_merge, recipe.rounding).flatten(0, 1)
+    def product(x: Tensor, y: Tensor) -> Tensor:
+        rounding = recipe.rounding_of(recipe.inverse_merge)
+        x, y = (round_to(z, recipe.inverse_merge, rounding).flatten(0, 1) for z in (x, y))
+        return torch.bmm(x, y).unflatten(0, A.shape[:2])
 
     for top in range(0, C, sub):
-        rows = slice(top, top + sub)
-        X[:, :, rows, rows] = _substitute(A[:, :, rows, rows])
+        rows, beside = slice(top, top + sub), slice(top - sub, top)
+        X[:, :, rows, rows] = corner = _substitute(A[:, :, rows, rows])
         if top:
-            inner = torch.bmm(operand(A[:, :, rows, :top]), operand(X[:, :, :top, :top])).unflatten(0, A.shape[:2])
-            X[:, :, rows, :top] = -torch.bmm(operand(X[:, :, rows, rows]), operand(inner)).unflatten(0, A.shape[:2])
+            X[:, :, rows, :top] = -product(corner, product(A[:, :, rows, :top], X[:, :, :top, :top]))
+        if top and recipe.merge_first == "left":
+            X[:, :, rows, beside] = -product(product(corner, A[:, :, rows, beside]), X[:, :, beside, beside])
     return X
 
 

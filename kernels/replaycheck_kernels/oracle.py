@@ -1,4 +1,4 @@
-"""The KDA recurrence in float64, token by token: slow, obviously right, and what every other kernel is held against.
+"""The KDA and GDN recurrence in float64, token by token: slow, obviously right, and what every other kernel is held against.
 
 Per head, S is [V, K]:  S ← S·diag(e^g);  u = β(v − S k̂);  S ← S + u k̂ᵀ;  o = K^-½ · S q̂
 (Kimi Linear, arXiv 2510.26692, eq. of KDA; order as in the engines: decay, delta, output after the write).
@@ -21,10 +21,10 @@ def step(S: Tensor, q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor) ->
     """One token of one sequence.
 
     Args:
-        S: [H, V, K]. q, k, g: [H, K] (q, k normalised, g log decay). v: [H, V]. beta: [H].
+        S: [HV, V, K]. q, k: [HV, K], normalised. g: [HV, K] or [HV, 1], log decay. v: [HV, V]. beta: [HV].
 
     Returns:
-        The new state and o [H, V].
+        The new state and o [HV, V].
     """
     S = S * g.exp()[:, None, :]
     u = beta[:, None] * (v - (S @ k[:, :, None])[:, :, 0])
@@ -36,12 +36,18 @@ def _normal(x: Tensor) -> Tensor:
     return x / torch.sqrt((x * x).sum(-1, keepdim=True) + L2_EPSILON)
 
 
+def _log_decay(x: KdaInputs) -> Tensor:
+    """−e^A·softplus(y), or L·sigmoid(e^A·y): [N, HV, K or 1]."""
+    y, rate = x.a.double() + x.dt_bias.double(), x.A_log.double().exp()[:, None]
+    if x.lower_bound is None:
+        return -rate * torch.nn.functional.softplus(y)
+    return x.lower_bound * torch.sigmoid(rate * y)
+
+
 def forward(inputs: KdaInputs, initial: Tensor, snapshots: Sequence[SnapshotRow], recipe: Recipe) -> KdaOutput:
     """All sequences, one after the other; every value is cast to float64 first. ``recipe`` gives the chunk grid only."""
-    q, k = _normal(inputs.q.double()), _normal(inputs.k.double())
-    v, beta = inputs.v.double(), torch.sigmoid(inputs.b.double())
-    y = inputs.a.double() + inputs.dt_bias.double()
-    g = -inputs.A_log.double().exp()[:, None] * torch.nn.functional.softplus(y)
+    q, k = (inputs.to_value_heads(_normal(x.double())) for x in (inputs.q, inputs.k))
+    v, beta, g = inputs.v.double(), torch.sigmoid(inputs.b.double()), _log_decay(inputs)
     taps: dict[tuple[int, int], Tensor] = {}
     o, finals = torch.empty_like(v), []
     for r, (begin, end) in enumerate(zip(inputs.offsets, inputs.offsets[1:], strict=False)):

@@ -39,6 +39,9 @@ _SIGNIFICAND_BITS = {
     Precision.HILO: 16,
 }
 
+#: Exponent of the smallest normal number; −126 for all that have the exponents of fp32.
+_LOWEST_EXPONENT = {Precision.FP64: -1022, Precision.FP16: -14}
+
 #: Root-mean-square relative error of one rounding to nearest. The absolute error is uniform over one unit in the last
 #: place, 2^-p / sqrt(12) for a significand x in [1, 2); with the logarithmic density 1 / (x ln 2) of significands the mean
 #: of 1/x² is 3 / (8 ln 2). p = 7 gives 1.66e-3 and p = 10 gives 2.07e-4, as measured on Gaussian states.
@@ -74,6 +77,17 @@ def round_to(x: Tensor, precision: Precision, rounding: Rounding = Rounding.NEAR
     if precision in _CAST and rounding is Rounding.NEAREST:
         return x.to(_CAST[precision]).to(x.dtype)
     return _mask_low_bits(x, _DROPPED_BITS[precision], rounding)
+
+
+def spacing(x: Tensor, precision: Precision) -> Tensor:
+    """Distance between neighbouring numbers of ``precision`` at the magnitude of x, as fp64 of x's shape.
+
+    Below the smallest normal number it stays constant. For hi-lo, whose steps vary, it is that of the 16 bits it keeps.
+    """
+    exponent = torch.frexp(x.double()).exponent - 1
+    lowest = _LOWEST_EXPONENT.get(precision, -126)
+    exponent = torch.where(x == 0, lowest, exponent.clamp(min=lowest))
+    return torch.ldexp(torch.ones_like(x, dtype=torch.float64), exponent - _SIGNIFICAND_BITS[precision])
 
 
 def container(precision: Precision) -> torch.dtype:

@@ -1,8 +1,9 @@
-"""A recipe: how a KDA kernel computes, as data. Each field is a rounding point or a structural choice.
+"""A recipe: how a KDA or GDN kernel computes, as data. Each field is a rounding point or a structural choice.
 
-Source of the rounding points and of the presets: the rounding map of the SGLang 0.5.23 Triton kernels (the numbers in the
-comments are its rows) and the structural choices that depend on the launch. ``exact`` rounds nowhere and is the form for
-cross-checks; ``oracle`` is float64 throughout.
+Numbers in brackets are rows of the rounding map that the presets follow: the order in which a chunk kernel computes, from 1
+(convolution) to 20 (snapshot). A preset is a claim about a kernel, which the kernel probes test. Read in SGLang 0.5.23
+(``S:`` its folder ``kernels/ops/attention/fla``), vLLM (``V:`` its ``models/kimi_k3/nvidia/ops/third_party/kda``) and
+fla-core 0.6.0 (``F:`` its ``fla``).
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ from typing import Literal
 from .precision import Precision, Rounding
 
 FP32, FP64, TF32, BF16 = Precision.FP32, Precision.FP64, Precision.TF32, Precision.BF16
+
+Diagonal = Literal["direct", "first", "fused", "middle", "shifted"]
+Norm = Literal["divide", "reciprocal", "rsqrt"]
 
 
 @dataclass(frozen=True)
@@ -44,66 +48,152 @@ class Recipe:
     k_decayed: Precision = FP32  # (12) Kg as stored
     state_operand: Precision = FP32  # (13) the state as an operand of both products
     v_new: Precision = FP32  # (14) Vnew as stored
+    v_decayed: Precision = FP32  # (14) Vnew·2^(G_last − G), the operand of the update where ``decay_on`` is products
     chunk_state: Precision = FP32  # (15) h[c] as stored
-    q_scaled: Precision = FP32  # (17) q·scale
+    q_scaled: Precision = FP32  # (17) q·scale, where ``scale_on`` is the query
     q_decayed: Precision = FP32  # (17) q·scale·2^G
     output: Precision = FP32  # (18) o as stored
 
     # Recurrent form
-    recurrent_qk: Precision = FP32  # normalised q and k in registers
-    recurrent_beta: Precision = FP32
+    recurrent_qk: Precision = FP32  # (2) normalised q and k in registers
+    recurrent_beta: Precision = FP32  # (4)
 
     # Structure
     chunk: int = 64
     sub_chunk: int = 16
-    diagonal: Literal["direct", "first", "middle"] = "direct"
-    """Reference of a diagonal block: none (each pair's own difference, in fp32), the sub-chunk's first token, or token
-    min(8, remaining − 1), which depends on the sequence's length."""
+    diagonal: Diagonal = "direct"
+    """(6) Reference that both exponents of a diagonal block are relative to, for decays without a lower bound:
+
+    direct   none; each pair's own difference, in fp32
+    first    the sub-chunk's first token; exponents clamped to ±126
+    fused    the same, but the exponents of rows are clamped in the chunk's first sub-chunk only
+    middle   token min(8, remaining − 1), which depends on the sequence's length and lies in the future of eight tokens
+    shifted  the first token, less ``diagonal_shift`` a token for half of the sub-chunk
+    """
+    safe_diagonal: Diagonal = "direct"
+    """(7) The same for decays with a lower bound."""
+    diagonal_shift: float = 2.0
+    """Expected decay a token in nat for ``shifted``; (16 − 1)·2/2 = 15 nat balance both factors' ranges."""
+    decay_on: Literal["operands", "products"] = "operands"
+    """What decays multiply where a head has one: the operands of every product, as they must where each channel has its
+    own; or, as GDN kernels do, the fp32 products q·k, k·k and q·S, and Vnew before the update of the state."""
+    scale_on: Literal["query", "output"] = "query"
+    """(17) What K^-½ multiplies for the part of o that reads the state: q, or the fp32 product. Where ``decay_on`` applies
+    and is products, both parts of o are scaled after their products."""
+    merge_first: Literal["right", "left"] = "right"
+    """(10) Which product of X[i, i]·A[i, j]·X[j, j] comes first for a block beside the diagonal of the inverse."""
     exp_base: Literal["2", "e"] = "2"
-    norm: Literal["divide", "rsqrt"] = "divide"
-    recurrent_norm: Literal["divide", "rsqrt"] = "divide"
+    norm: Norm = "divide"
+    """(2) x / √(Σx² + ε), x·(1 / √…) or x·rsqrt(…)."""
+    recurrent_norm: Norm = "divide"
     beta_site: Literal["kernel", "outside", "nowhere"] = "kernel"
     """Where the sigmoid of beta is applied: inside the kernel in fp32, outside in the activation dtype, or (a fault)
     not at all."""
     decay_site: Literal["kernel", "outside"] = "kernel"
     grid_origin: Literal["extend", "absolute"] = "extend"
     rounding: Rounding = Rounding.NEAREST
+    tf32_rounding: Rounding | None = None
+    """How tf32 operands are rounded, if not as the rest: a tensor core drops the low bits of an fp32 register that the
+    compiler hasn't rounded."""
 
     def precisions(self) -> dict[str, Precision]:
         """The rounding points by name."""
         return {f.name: getattr(self, f.name) for f in fields(self) if isinstance(getattr(self, f.name), Precision)}
 
+    def rounding_of(self, precision: Precision) -> Rounding:
+        """How an operand of a product is rounded to ``precision``."""
+        return self.tf32_rounding or self.rounding if precision is TF32 else self.rounding
+
+    def diagonal_form(self, bounded: bool) -> Diagonal:
+        """How diagonal blocks are computed for decays with or without a lower bound."""
+        return self.safe_diagonal if bounded else self.diagonal
+
 
 EXACT = Recipe("exact")
+"""Rounds nowhere but in fp32: the form for cross-checks."""
 
 ORACLE = replace(
     Recipe("oracle"),
     **dict.fromkeys(Recipe("oracle").precisions(), FP64),  # type: ignore[arg-type]
 )
+"""float64 throughout."""
 
 SGLANG = Recipe(
     "sglang",
     activation=BF16,
     conv_out=BF16,
-    qk_norm=BF16,
-    intra_operand=BF16,
-    qk_matrix=BF16,
-    inverse_merge=TF32,
-    inverse=BF16,
-    beta_v=BF16,
-    u=BF16,
-    beta_k=BF16,
-    w=BF16,
-    k_decayed=BF16,
-    state_operand=BF16,
-    v_new=BF16,
-    chunk_state=BF16,
-    q_scaled=BF16,
-    q_decayed=BF16,
-    output=BF16,
+    qk_norm=BF16,  # (2) S:l2norm.py:68, divided
+    intra_operand=BF16,  # (5) S:chunk_intra.py:197-283, an explicit cast
+    diagonal_operand=TF32,  # (7) tl.dot of fp32; only with a lower bound, for without one the diagonal is direct
+    qk_matrix=BF16,  # (8)
+    inverse_merge=TF32,  # (10)
+    inverse=BF16,  # (10)
+    beta_v=BF16,  # (11)
+    u=BF16,  # (11)
+    beta_k=BF16,  # (12)
+    w=BF16,  # (12)
+    k_decayed=BF16,  # (12)
+    state_operand=BF16,  # (13)
+    v_new=BF16,  # (14)
+    chunk_state=BF16,  # (15)
+    q_scaled=BF16,  # (17)
+    q_decayed=BF16,  # (17)
+    output=BF16,  # (18)
+    safe_diagonal="middle",  # (7) S:chunk_intra.py:862-868
 )
+"""``chunk_kda`` in Triton with more than 256 blocks, and packed decode."""
 
-PRESETS = {recipe.name: recipe for recipe in (EXACT, ORACLE, SGLANG)}
+SGLANG_SMALL_GRID = replace(
+    SGLANG,
+    name="sglang-small-grid",
+    diagonal="fused",  # (6) S:chunk_intra.py:170-171, with or without a lower bound
+    safe_diagonal="fused",  # (7)
+    merge_first="left",  # (10) S:chunk_intra.py:487-501
+)
+"""``chunk_kda`` where sequences' chunks × heads ≤ 256 (S:kda.py:1203-1232): the diagonal is fused into the kernel of the
+inverse. Its inverse stays in registers, cast as the stored one is (S:chunk_intra.py:550-559), so row 10 is the same."""
+
+SGLANG_GDN = replace(
+    SGLANG,
+    name="sglang-gdn",
+    beta=BF16,  # (4) rounded to b's dtype (linear/fused_gdn_gating.py:39)
+    v_decayed=BF16,  # (14) S:chunk_delta_h.py, one rounding of the fp32 difference times its decay
+    q_scaled=FP32,  # (17) q isn't scaled
+    recurrent_beta=BF16,  # (4) packed decode
+    decay_on="products",  # (5), (17) S:chunk_fwd.py:131-142, S:chunk_o.py:107-108
+    merge_first="left",  # (10) S:chunk_fwd.py
+    scale_on="output",  # (17) S:chunk_o.py:122
+    exp_base="e",  # S:wy_fast.py:66; exp2 is refused with one decay a head
+)
+"""Gated DeltaNet: ``chunk_gated_delta_rule`` and packed decode."""
+
+VLLM = replace(
+    SGLANG,
+    name="vllm",
+    intra_operand=TF32,  # (5) V:chunk_intra.py:157-184, fp32 operands of a tf32 dot
+    safe_diagonal="middle",  # (7) V:chunk_intra.py:457-461
+    merge_first="left",  # (10) V:chunk_intra.py
+    norm="rsqrt",  # (2) third_party/flash_linear_attention/ops/l2norm.py unless USE_DEFAULT_FLA_NORM is set
+    recurrent_norm="divide",  # V:fused_recurrent.py; RecoverSSM's verify multiplies by rsqrt
+)
+"""The KDA of Kimi K3: chunk form and recurrent kernel in Triton."""
+
+FLA = replace(
+    SGLANG,
+    name="fla",
+    intra_operand=TF32,  # (5) F:ops/kda/chunk_intra.py
+    v_decayed=BF16,  # (14) GDN only
+    q_scaled=FP32,  # (17) q isn't scaled
+    safe_diagonal="shifted",  # (7) F:ops/kda/chunk_intra.py:817-852
+    merge_first="left",  # (10) F:ops/kda/chunk_intra.py
+    decay_on="products",  # GDN only: F:ops/gated_delta_rule/chunk_fwd.py, F:ops/common/chunk_o.py
+    scale_on="output",  # (17) F:ops/gla/chunk.py:445
+    norm="reciprocal",  # (2) F:modules/norm/l2norm.py:80
+    recurrent_norm="divide",  # F:ops/kda/fused_recurrent.py:157
+)
+"""``chunk_kda``, ``chunk_gated_delta_rule`` and their fused recurrent forms."""
+
+PRESETS = {recipe.name: recipe for recipe in (EXACT, ORACLE, SGLANG, SGLANG_SMALL_GRID, SGLANG_GDN, VLLM, FLA)}
 
 
 def preset(name: str) -> Recipe:

@@ -1,4 +1,4 @@
-"""The recurrent form of KDA, as decode kernels run it: fp32 state in registers, one token after the other.
+"""The recurrent form of KDA and GDN, as decode kernels run it: fp32 state in registers, one token after the other.
 
 Two implementations of one recipe: ``ours/recurrent-torch`` (any device, the reference) and ``ours/recurrent-cpu``
 (compiled with numba; the sums over K run in a fixed order, so bits don't depend on the batch). The state is stored by the
@@ -22,7 +22,7 @@ from .recipe import Recipe
 
 @dataclass(frozen=True)
 class Activated:
-    """Inputs of the bare recurrence: q (scaled), k, decay [N, H, K]; v [N, H, V]; beta [N, H]."""
+    """Inputs of the bare recurrence: q (scaled), k, decay [N, HV, K]; v [N, HV, V]; beta [N, HV]."""
 
     q: Tensor
     k: Tensor
@@ -33,13 +33,14 @@ class Activated:
 
 def activate(inputs: KdaInputs, recipe: Recipe) -> Activated:
     """Everything that is element-wise over tokens, done for all tokens at once."""
-    g = log_decay(inputs.a, inputs.A_log, inputs.dt_bias, recipe)
-    q = l2_normalise(inputs.q, recipe.recurrent_norm, recipe.recurrent_qk, recipe)
+    g = log_decay(inputs.a, inputs.A_log, inputs.dt_bias, recipe, inputs.lower_bound)
+    q, k = (l2_normalise(x, recipe.recurrent_norm, recipe.recurrent_qk, recipe) for x in (inputs.q, inputs.k))
+    width = k.shape[-1]
     return Activated(
-        q=q * inputs.k.shape[-1] ** -0.5,
-        k=l2_normalise(inputs.k, recipe.recurrent_norm, recipe.recurrent_qk, recipe),
+        q=inputs.to_value_heads(q * width**-0.5),
+        k=inputs.to_value_heads(k),
         v=inputs.v,
-        decay=torch.exp(g),
+        decay=torch.exp(g).expand(-1, -1, width),
         beta=activate_beta(inputs.b, recipe.recurrent_beta, recipe),
     )
 
@@ -57,7 +58,7 @@ def tap_points(inputs: KdaInputs, snapshots: Sequence[SnapshotRow], recipe: Reci
 
 
 def _advance(S: Tensor, x: Activated, t: Tensor) -> tuple[Tensor, Tensor]:
-    """One token of each active sequence. S: [A, H, V, K]; t: [A] packed token indices. Returns S and o [A, H, V]."""
+    """One token of each active sequence. S: [A, HV, V, K]; t: [A] packed token indices. Returns S and o [A, HV, V]."""
     k = x.k[t][:, :, None, :]
     S = S * x.decay[t][:, :, None, :]
     u = x.beta[t][:, :, None] * (x.v[t] - (S * k).sum(-1))

@@ -28,26 +28,10 @@ from tests.kernels.cases import (
     name_of,
     random_inputs,
     random_states,
+    ratio,
     relative,
     tap,
 )
-
-
-def ratio(kernel: StateKernel, x: KdaInputs, initial: torch.Tensor, claimed: Recipe, run_as: Recipe) -> float:
-    """Measured over predicted error, the larger of o and state, of the worst sequence."""
-    truth, found = ORACLE_KERNEL(x, initial, (), claimed), kernel(x, initial, (), run_as)
-    allowed = predict(claimed, kernel.form, x.k.shape[2], decay_span(x, claimed))
-    return max(_worst(found, truth, x, allowed.output, allowed.state))
-
-
-def _worst(found: KdaOutput, truth: KdaOutput, x: KdaInputs, output: float, state: float) -> tuple[float, float]:
-    """o in units of the sequence's rms or the pack's, if larger: in one token q̂·k̂ may cancel, which is no error."""
-    error, size = (found.o - truth.o).square().mean((1, 2)), truth.o.square().mean((1, 2))
-    spans = [slice(begin, end) for begin, end in zip(x.offsets, x.offsets[1:], strict=False)]
-    return (
-        max(float((error[span].mean() / max(size[span].mean(), size.mean())).sqrt()) for span in spans) / output,
-        max(relative(*pair) for pair in zip(found.final, truth.final, strict=True)) / state,
-    )
 
 
 @pytest.mark.parametrize("recipe", [EXACT, SGLANG], ids=lambda recipe: recipe.name)

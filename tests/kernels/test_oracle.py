@@ -10,19 +10,24 @@ from numpy.typing import NDArray
 from replaycheck_kernels.contract import KdaInputs, SnapshotSource
 from replaycheck_kernels.oracle import ORACLE_KERNEL
 from replaycheck_kernels.recipe import ORACLE
-from tests.kernels.cases import REGIMES, WIDTHS, random_inputs, random_states, tap
+from tests.kernels.cases import LAYERS, REGIMES, WIDTHS, Layer, random_inputs, random_states, tap
 
 F64 = NDArray[np.float64]
 
 
 def matrix_form(x: KdaInputs, head: int, S: F64, begin: int, end: int) -> tuple[F64, F64]:
-    """S_t = S_{t−1} Diag(e^g)(I − β k̂ k̂ᵀ) + β v k̂ᵀ and o = K^-½ S q̂ of one head, written out with K×K matrices."""
-    q, k, v, a, b = (getattr(x, name)[:, head].double().numpy() for name in ("q", "k", "v", "a", "b"))
+    """S_t = S_{t−1} Diag(e^g)(I − β k̂ k̂ᵀ) + β v k̂ᵀ and o = K^-½ S q̂ of one value head, with K×K matrices."""
+    v, a, b = (getattr(x, name)[:, head].double().numpy() for name in ("v", "a", "b"))
+    shared = head * x.q.shape[1] // x.v.shape[1]
+    q, k = (getattr(x, name)[:, shared].double().numpy() for name in ("q", "k"))
     rate, bias = np.exp(float(x.A_log[head])), x.dt_bias[head].double().numpy()
     K, outputs = k.shape[1], []
     for t in range(begin, end):
         unit_k, unit_q = (row / np.sqrt(row @ row + 1e-6) for row in (k[t], q[t]))
-        decay = np.diag(np.exp(-rate * np.logaddexp(0, a[t] + bias)))
+        g = -rate * np.logaddexp(0, a[t] + bias)
+        if x.lower_bound is not None:
+            g = x.lower_bound / (1 + np.exp(-rate * (a[t] + bias)))
+        decay = np.diag(np.broadcast_to(np.exp(g), K))
         beta = 1 / (1 + np.exp(-b[t]))
         S = S @ decay @ (np.eye(K) - beta * np.outer(unit_k, unit_k)) + beta * np.outer(v[t], unit_k)
         outputs.append(S @ unit_q / np.sqrt(K))
@@ -31,12 +36,13 @@ def matrix_form(x: KdaInputs, head: int, S: F64, begin: int, end: int) -> tuple[
 
 @pytest.mark.parametrize("regime", REGIMES)
 @pytest.mark.parametrize(("key", "value"), WIDTHS)
-def test_oracle_equals_the_matrix_form(key: int, value: int, regime: str) -> None:
-    lengths = (5, 1, 9)
-    x, initial = random_inputs(lengths, key, value, regime), random_states(3, key, value)
+@pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.name)
+def test_oracle_equals_the_matrix_form(layer: Layer, key: int, value: int, regime: str) -> None:
+    x = random_inputs((5, 1, 9), key, value, regime, layer=layer)
+    initial = random_states(3, key, value, heads=layer.value_heads)
     found = ORACLE_KERNEL(x, initial, (), ORACLE)
     for r, (begin, end) in enumerate(zip(x.offsets, x.offsets[1:], strict=False)):
-        for head in range(2):
+        for head in range(layer.value_heads):
             o, S = matrix_form(x, head, initial[r, head].double().numpy(), begin, end)
             # 9 float64 steps of products over K ≤ 128: 1e-13 is some hundred roundings of 1e-16.
             np.testing.assert_allclose(found.final[r, head].numpy(), S, rtol=0, atol=1e-13 * max(1, np.abs(S).max()))

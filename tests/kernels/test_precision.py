@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from replaycheck_kernels.precision import RMS, WORST_RMS, Precision, Rounding, container, round_to
+from replaycheck_kernels.precision import RMS, WORST_RMS, Precision, Rounding, container, round_to, spacing
 
 TF32, BF16, FP16, HILO = Precision.TF32, Precision.BF16, Precision.FP16, Precision.HILO
 NARROW = (TF32, BF16, FP16, HILO)
@@ -99,3 +101,18 @@ def test_the_stated_worst_error_of_a_high_and_a_low_bf16_is_not_exceeded() -> No
     near_one = 1 + torch.rand(400_000, generator=torch.Generator().manual_seed(4)) * 2.0**-4
     rms = float((round_to(near_one, HILO) - near_one).double().square().mean().sqrt())
     assert 0.3 * WORST_RMS[HILO] < rms < WORST_RMS[HILO]
+
+
+@pytest.mark.parametrize(("precision", "dtype"), [(Precision.FP64, np.float64), (Precision.FP32, np.float32)], ids=str)
+def test_spacing_is_the_distance_to_the_next_number(precision: Precision, dtype: type[np.floating[Any]]) -> None:
+    given = torch.tensor([1.0, 1.5, -2.0, 1e-3, 3e7, 0.0, 2.0**-126, 2.0**-130], dtype=torch.float64)
+    expected = np.spacing(np.abs(given.numpy().astype(dtype))).astype(np.float64)
+    assert np.array_equal(spacing(given, precision).numpy(), expected)
+
+
+@pytest.mark.parametrize(("precision", "dtype"), [(BF16, torch.bfloat16), (FP16, torch.float16)], ids=["bf16", "fp16"])
+def test_spacing_of_half_precisions_is_that_of_torch(precision: Precision, dtype: torch.dtype) -> None:
+    given = torch.tensor([1.0, 1.5, 2.0, 1e-3, 0.0, 2.0**-14, 2.0**-20]).to(dtype)
+    above = torch.nextafter(given, torch.full_like(given, float("inf")))
+    assert torch.equal(spacing(given, precision), above.double() - given.double())
+    assert torch.equal(spacing(-given, precision), spacing(given, precision))

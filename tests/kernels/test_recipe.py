@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import torch
 
-from replaycheck_kernels.activation import SOFTPLUS_CUT, padded, softplus
 from replaycheck_kernels.chunk import CHUNK_EMULATOR
 from replaycheck_kernels.compiled import RECURRENT_CPU
 from replaycheck_kernels.contract import KdaInputs, KdaOutput, SnapshotSource, StateKernel
@@ -43,6 +42,8 @@ CHUNK_POINTS = (
     "q_decayed",
     "output",
 )
+#: Where decays multiply products; test_gdn.py shows its effect.
+PRODUCT_POINTS = ("v_decayed",)
 RECURRENT_POINTS = ("recurrent_qk", "recurrent_beta", "output")
 SNAPSHOT_POINTS = ("chunk_state",)
 #: Seen by the kernels only where a recipe activates beta or decay outside of them.
@@ -67,7 +68,8 @@ def noise(kernel: StateKernel, x: KdaInputs) -> float:
 
 
 def test_every_rounding_point_is_tested_somewhere() -> None:
-    tested = {*CHUNK_POINTS, *RECURRENT_POINTS, *SNAPSHOT_POINTS, *OUTSIDE_POINTS, *NETWORK_POINTS}
+    kernel = {*CHUNK_POINTS, *PRODUCT_POINTS, *RECURRENT_POINTS, *SNAPSHOT_POINTS}
+    tested = kernel.union(OUTSIDE_POINTS, NETWORK_POINTS)
     assert tested == set(EXACT.precisions())
 
 
@@ -127,6 +129,12 @@ def test_an_activation_outside_the_kernel_passes_through_the_activation_dtype(si
     [
         (CHUNK_EMULATOR, {"exp_base": "e"}),
         (CHUNK_EMULATOR, {"norm": "rsqrt"}),
+        (CHUNK_EMULATOR, {"norm": "reciprocal"}),
+        (CHUNK_EMULATOR, {"scale_on": "output"}),
+        (CHUNK_EMULATOR, {"merge_first": "left"}),
+        (CHUNK_EMULATOR, {"diagonal": "fused"}),
+        (CHUNK_EMULATOR, {"diagonal": "shifted"}),
+        (CHUNK_EMULATOR, {"diagonal": "shifted", "exp_base": "e"}),
         (CHUNK_EMULATOR, {"diagonal": "first"}),
         (CHUNK_EMULATOR, {"diagonal": "middle"}),
         (CHUNK_EMULATOR, {"diagonal": "first", "exp_base": "e"}),
@@ -134,6 +142,7 @@ def test_an_activation_outside_the_kernel_passes_through_the_activation_dtype(si
         (CHUNK_EMULATOR, {"chunk": 32}),
         (CHUNK_EMULATOR, {"grid_origin": "absolute"}),
         (RECURRENT_TORCH, {"recurrent_norm": "rsqrt"}),
+        (RECURRENT_TORCH, {"recurrent_norm": "reciprocal"}),
         (RECURRENT_CPU, {"recurrent_norm": "rsqrt"}),
     ],
     ids=lambda value: "-".join(map(str, value.values())) if isinstance(value, dict) else name_of(value),
@@ -144,7 +153,7 @@ def test_a_structural_choice_changes_bits_and_stays_within_fp32_noise(
     starts = (100, 7)
     plain, changed = outputs(kernel, EXACT, starts=starts), outputs(kernel, replace(EXACT, **change), starts=starts)
     allowed = noise(kernel, random_inputs((130, 40), regime="mild"))
-    assert not torch.equal(plain.final, changed.final)
+    assert not torch.equal(plain.o, changed.o)
     assert relative(changed.o, plain.o) < allowed
     assert relative(changed.final, plain.final) < allowed
 
@@ -152,8 +161,22 @@ def test_a_structural_choice_changes_bits_and_stays_within_fp32_noise(
 def test_rounding_toward_zero_changes_a_recipe_that_rounds_and_none_that_does_not() -> None:
     down = replace(SGLANG, rounding=Rounding.TOWARD_ZERO)
     assert not torch.equal(outputs(CHUNK_EMULATOR, down).o, outputs(CHUNK_EMULATOR, SGLANG).o)
-    exact_down = replace(EXACT, rounding=Rounding.TOWARD_ZERO)
+    exact_down = replace(EXACT, rounding=Rounding.TOWARD_ZERO, tf32_rounding=Rounding.TOWARD_ZERO)
     assert torch.equal(outputs(CHUNK_EMULATOR, exact_down).o, outputs(CHUNK_EMULATOR, EXACT).o)
+
+
+@pytest.mark.parametrize("point", ["intra_operand", "diagonal_operand", "inverse_merge"])
+def test_tf32_operands_may_be_cut_where_the_rest_is_rounded(point: str) -> None:
+    nearest = replace(base(point), **{point: Precision.TF32})
+    cut = replace(nearest, tf32_rounding=Rounding.TOWARD_ZERO)
+    assert not torch.equal(outputs(CHUNK_EMULATOR, cut).o, outputs(CHUNK_EMULATOR, nearest).o)
+    assert torch.equal(
+        outputs(CHUNK_EMULATOR, cut).o, outputs(CHUNK_EMULATOR, replace(nearest, rounding=Rounding.TOWARD_ZERO)).o
+    )
+    in_bf16 = replace(cut, **{point: BF16})
+    assert torch.equal(
+        outputs(CHUNK_EMULATOR, in_bf16).o, outputs(CHUNK_EMULATOR, replace(in_bf16, tf32_rounding=None)).o
+    )
 
 
 def prefix_output(recipe: Recipe, length: int) -> torch.Tensor:
@@ -170,7 +193,7 @@ def test_the_middle_reference_leaks_the_length_into_the_past(operand: Precision)
     assert torch.equal(prefix_output(middle, 25), prefix_output(middle, 40)), "token 8 of the sub-chunk is there"
 
 
-@pytest.mark.parametrize("diagonal", ["direct", "first"])
+@pytest.mark.parametrize("diagonal", ["direct", "first", "fused", "shifted"])
 @pytest.mark.parametrize("operand", [Precision.FP32, Precision.TF32, BF16], ids=str)
 def test_other_references_do_not_leak_the_length(diagonal: Any, operand: Precision) -> None:
     recipe = replace(EXACT, diagonal=diagonal, diagonal_operand=operand)
@@ -211,32 +234,13 @@ def test_presets_have_their_own_names_and_say_what_they_promise() -> None:
     assert set(ORACLE.precisions().values()) == {Precision.FP64}
     assert SGLANG.recurrent_qk is Precision.FP32
     assert {f.name for f in fields(Recipe)} > set(EXACT.precisions())
-    with pytest.raises(ValueError, match=r"unknown recipe 'vlm'; choose one of exact, oracle, sglang"):
+    choices = "exact, fla, oracle, sglang, sglang-gdn, sglang-small-grid, vllm"
+    with pytest.raises(ValueError, match=f"unknown recipe 'vlm'; choose one of {choices}"):
         preset("vlm")
 
 
 def test_every_recipe_finds_a_kernel_for_each_form() -> None:
-    assert set(KERNELS) == {
-        "ours/oracle",
-        "ours/chunk-emulator",
-        "ours/recurrent-torch",
-        "ours/recurrent-cpu",
-    }
+    assert set(KERNELS) == {"ours/oracle", "ours/chunk-emulator", "ours/recurrent-torch", "ours/recurrent-cpu"}
     assert ours(ORACLE, "cpu") == {"chunk": ORACLE_KERNEL, "recurrent": ORACLE_KERNEL}
     assert ours(SGLANG, "cpu") == {"chunk": CHUNK_EMULATOR, "recurrent": RECURRENT_CPU}
     assert ours(SGLANG, "cuda")["recurrent"] is RECURRENT_TORCH
-
-
-def test_softplus_is_the_identity_above_its_cut_without_a_step() -> None:
-    at = torch.tensor([-60.0, 0.0, SOFTPLUS_CUT, SOFTPLUS_CUT * (1 + 2.0**-23), 500.0])
-    expected = at.double().exp().log1p().float()
-    torch.testing.assert_close(softplus(at), expected, rtol=2.0**-22, atol=0)
-
-
-@pytest.mark.parametrize("size", [1, 2, 63, 64, 65])
-def test_padded_functions_give_an_element_the_same_bits_in_any_company(size: int) -> None:
-    x = torch.randn(65, generator=torch.Generator().manual_seed(0))
-    for function in (torch.sigmoid, torch.exp2, torch.nn.functional.silu):
-        whole = padded(function, x)
-        assert torch.equal(padded(function, x[:size]), whole[:size])
-        assert torch.equal(padded(function, x[65 - size :]), whole[65 - size :])

@@ -10,6 +10,7 @@ import torch
 
 from replaycheck_kernels.chunk import CHUNK_EMULATOR
 from replaycheck_kernels.contract import SnapshotRow, SnapshotSource, StateKernel
+from replaycheck_kernels.grid import chunk_map
 from replaycheck_kernels.recipe import EXACT, SGLANG, Recipe
 from tests.kernels.cases import ALL, FAST, RECURRENT, WIDTHS, name_of, only, random_inputs, random_states, tap
 
@@ -31,6 +32,15 @@ def test_the_accumulator_at_a_chunk_is_the_final_state_of_the_run_cut_there(
             continue
         cut = kernel(only(x, row.sequence, 64 * row.chunk), initial[row.sequence][None], (), recipe)
         assert torch.equal(state, cut.final[0])
+
+
+def test_chunks_of_a_pack_are_counted_as_the_engines_count_them() -> None:
+    """Extends of 130, 100 and 63 tokens: rows of h begin at 0, 3 and 5, and rows 2 and 4 hold the last chunk starts."""
+    chunks = chunk_map(random_inputs((130, 100, 63)), EXACT)
+    assert chunks.first == (0, 3, 5, 6)
+    assert (chunks.row(0, 130 // 64), chunks.row(1, 100 // 64)) == (2, 4)
+    assert [chunks.count(r) for r in range(3)] == [3, 2, 1]
+    assert chunks.tokens[4].tolist() == [*range(194, 230), *[293] * 28]
 
 
 def test_a_chunk_state_is_the_accumulator_rounded_once_to_the_activations() -> None:
