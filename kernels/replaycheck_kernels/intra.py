@@ -60,9 +60,9 @@ def scores(
 def head_scores(q: Tensor, k: Tensor, G: Tensor, recipe: Recipe) -> tuple[Tensor, Tensor]:
     """The same with one decay a head, G [B, H, C, 1], multiplied to the fp32 products (GDN kernels of fla and SGLang).
 
-    Exponents above the diagonal are cut to 0: they would overflow from 88 nat on, and infinity survives no mask by product.
+    Above the diagonal ratios overflow from 88 nat on; the caller's ``tril`` drops those entries, whatever they are.
     """
-    ratio = exponential((G - G.transpose(2, 3)).clamp(max=0), recipe)
+    ratio = exponential(G - G.transpose(2, 3), recipe)
 
     def operand(x: Tensor) -> Tensor:
         return round_to(x, recipe.intra_operand, recipe.rounding_of(recipe.intra_operand)).flatten(0, 1)
@@ -146,7 +146,8 @@ def inverse(A: Tensor, recipe: Recipe) -> Tensor:
     def product(x: Tensor, y: Tensor) -> Tensor:
         rounding = recipe.rounding_of(recipe.inverse_merge)
         x, y = (round_to(z, recipe.inverse_merge, rounding).flatten(0, 1) for z in (x, y))
-        return torch.bmm(x, y).unflatten(0, A.shape[:2])
+        shape = (A.shape[0], A.shape[1], x.shape[1], y.shape[2])
+        return torch.bmm(x, y).view(shape)
 
     for top in range(0, C, sub):
         rows, beside = slice(top, top + sub), slice(top - sub, top)

@@ -40,7 +40,9 @@ class Matrix(Record):
         for answers in self.answers:
             if (answers is Answers.DECODED) is not self.policy.turn_end:
                 wanted = "with" if answers is Answers.DECODED else "without"
-                raise ValueError(f"answers {answers.value!r} needs a policy {wanted} turn_end; give each its own matrix")
+                raise ValueError(
+                    f"answers {answers.value!r} needs a policy {wanted} turn_end; give each its own matrix"
+                )
         return self
 
 

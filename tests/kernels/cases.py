@@ -127,9 +127,19 @@ def relative(x: Tensor, reference: Tensor) -> float:
     return float((x.double() - reference.double()).norm() / reference.double().norm())
 
 
-def ratio(kernel: StateKernel, x: KdaInputs, initial: Tensor, claimed: Recipe, run_as: Recipe) -> float:
-    """Measured over predicted error, the larger of o and state, of the worst sequence; infinite if anything isn't finite."""
-    truth, found = ORACLE_KERNEL(x, initial, (), claimed), kernel(x, initial, (), run_as)
+def ratio(
+    kernel: StateKernel,
+    x: KdaInputs,
+    initial: Tensor,
+    claimed: Recipe,
+    run_as: Recipe,
+    truth: KdaOutput | None = None,
+) -> float:
+    """Measured over predicted error, the larger of o and state, of the worst sequence; infinite if anything isn't finite.
+
+    ``truth`` is the oracle's output, if it is known already.
+    """
+    truth, found = truth or ORACLE_KERNEL(x, initial, (), claimed), kernel(x, initial, (), run_as)
     if not (found.o.isfinite().all() and found.final.isfinite().all()):
         return float("inf")
     allowed = predict_for(x, claimed, kernel.form)

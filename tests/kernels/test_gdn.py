@@ -123,7 +123,7 @@ def test_points_of_decayed_operands_do_nothing_where_decays_are_on_products(poin
 
 
 def test_decays_on_products_survive_spans_that_overflow_above_the_diagonal() -> None:
-    """One token of −100 nat: e^100 above the diagonal is infinite in fp32, and infinity times a zero of the mask is NaN."""
+    """One token of −100 nat: e^100 above the diagonal is infinite in fp32, and must be dropped, not multiplied by zero."""
     x, initial = random_inputs((64,), regime="mild", layer=GDN), random_states(1)
     x.a[20] = 103.2
     # Every later pair counts and takes the difference of two rounded G of 104 nat, where the prediction has one.

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from replaycheck_kernels.activation import l2_normalise
 from replaycheck_kernels.chunk import CHUNK_EMULATOR
 from replaycheck_kernels.compiled import RECURRENT_CPU
-from replaycheck_kernels.contract import StateKernel
+from replaycheck_kernels.contract import KdaInputs, KdaOutput, StateKernel
 from replaycheck_kernels.error_model import predict_for
+from replaycheck_kernels.oracle import ORACLE_KERNEL
 from replaycheck_kernels.precision import Precision, Rounding
 from replaycheck_kernels.recipe import EXACT, FLA, SGLANG, SGLANG_GDN, SGLANG_SMALL_GRID, VLLM, Recipe, preset
 from tests.kernels.cases import (
@@ -36,6 +39,14 @@ ENGINES = (SGLANG, SGLANG_SMALL_GRID, SGLANG_GDN, VLLM, FLA)
 KERNELS = pytest.mark.parametrize("kernel", [CHUNK_EMULATOR, RECURRENT_CPU], ids=name_of)
 
 
+@cache
+def case(regime: str, layer: Layer, activation: Precision) -> tuple[KdaInputs, Tensor, KdaOutput]:
+    """Inputs, initial states and what the oracle makes of them."""
+    x = random_inputs(LENGTHS, regime=regime, recipe=replace(EXACT, activation=activation), layer=layer)
+    initial = random_states(len(LENGTHS), heads=layer.value_heads)
+    return x, initial, ORACLE_KERNEL(x, initial, (), EXACT)
+
+
 def clamped(recipe: Recipe, layer: Layer, regime: str) -> bool:
     """Decays of more than 87 nat in a sub-chunk without a lower bound: the clamp of the fused diagonal is wrong there."""
     return recipe is SGLANG_SMALL_GRID and layer.lower_bound is None and regime == "strong"
@@ -48,8 +59,8 @@ def clamped(recipe: Recipe, layer: Layer, regime: str) -> bool:
 def test_error_is_within_what_the_recipe_predicts(
     regime: str, layer: Layer, kernel: StateKernel, recipe: Recipe
 ) -> None:
-    x = random_inputs(LENGTHS, regime=regime, recipe=recipe, layer=layer)
-    found = ratio(kernel, x, random_states(len(LENGTHS), heads=layer.value_heads), recipe, recipe)
+    x, initial, truth = case(regime, layer, recipe.activation)
+    found = ratio(kernel, x, initial, recipe, recipe, truth)
     if kernel.form == "chunk" and clamped(recipe, layer, regime):
         assert found > 5
     else:

@@ -1,0 +1,159 @@
+"""How SGLang calls its kernels: one function a kernel, from the contract's inputs. See ``sglang.py`` for the sources."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from ..contract import KdaInputs, SnapshotRow
+from ..recipe import Recipe
+from .adapt import Packed, accumulators, chunk_states, pack
+from .decode import Token, steps_before, token_by_token
+from .provider import ModelKind, PoolForward, PoolResult
+from .shim import KernelModules
+
+OPS = "sglang.kernels.ops.attention"
+
+
+def _indices(slots: Sequence[int], pool: Tensor) -> Tensor:
+    return torch.tensor(list(slots), dtype=torch.int32, device=pool.device)
+
+
+def chunk_kda(modules: KernelModules) -> PoolForward:
+    kernel = modules.load(f"{OPS}.fla.kda").chunk_kda
+
+    def call(
+        inputs: KdaInputs, pool: Tensor, slots: Sequence[int], rows: Sequence[SnapshotRow], recipe: Recipe
+    ) -> PoolResult:
+        x, wanted = pack(inputs, recipe), accumulators(rows)
+        track, index = _track(inputs, pool, wanted) if wanted else (None, None)
+        o, h = kernel(
+            q=x.q,
+            k=x.k,
+            v=x.v,
+            g=x.a,
+            beta=x.b,
+            scale=x.scale,
+            initial_state=pool,
+            initial_state_indices=_indices(slots, pool),
+            use_qk_l2norm_in_kernel=True,
+            cu_seqlens=x.cu_seqlens,
+            A_log=x.A_log,
+            dt_bias=x.dt_bias,
+            lower_bound=x.bound,
+            output_intermediate_states=True,
+            track_state=track,
+            track_chunk_idx=index,
+            beta_is_raw=True,
+        )
+        taps = chunk_states(h, inputs, rows)
+        return PoolResult(o[0], taps | ({row: track[row.sequence] for row in wanted} if track is not None else {}))
+
+    return call
+
+
+def _track(inputs: KdaInputs, pool: Tensor, rows: Sequence[SnapshotRow]) -> tuple[Tensor, Tensor]:
+    """The fp32 snapshot buffer, NaN until the kernel writes it, and the chunk of each sequence (−1: none)."""
+    chunks = torch.full((inputs.sequences,), -1, dtype=torch.int32)
+    for row in rows:
+        chunks[row.sequence] = row.chunk
+    buffer = pool.new_full((inputs.sequences, *pool.shape[1:]), torch.nan, dtype=torch.float32)
+    return buffer, chunks.to(pool.device)
+
+
+def packed(modules: KernelModules, rule: str) -> PoolForward:
+    """Packed decode of KDA, or of GDN (which knows no lower bound)."""
+    kernel = getattr(modules.load(f"{OPS}.fla.fused_recurrent"), f"fused_recurrent_{rule}_packed_decode")
+
+    def step(x: Packed, token: Token, pool: Tensor) -> None:
+        bound = {"lower_bound": x.bound} if rule == "kda" else {}
+        kernel(
+            mixed_qkv=token.mixed,
+            a=token.a,
+            b=token.b,
+            A_log=x.A_log,
+            dt_bias=x.dt_bias,
+            scale=x.scale,
+            initial_state=pool,
+            out=token.out,
+            ssm_state_indices=token.slots,
+            use_qk_l2norm_in_kernel=True,
+            **bound,
+        )
+
+    return token_by_token(step)
+
+
+def verify(modules: KernelModules, kind: ModelKind) -> PoolForward:
+    """All tokens in one call that leaves the pool alone and writes the state after each token to a buffer.
+
+    The last one of each sequence is stored in its slot afterwards, as a commit of a fully accepted window does.
+    """
+    kernel = modules.load(f"{OPS}.linear.fused_sigmoid_gating_recurrent").fused_sigmoid_gating_delta_rule_update
+
+    def call(
+        inputs: KdaInputs, pool: Tensor, slots: Sequence[int], rows: Sequence[SnapshotRow], recipe: Recipe
+    ) -> PoolResult:
+        x, lengths, indices = pack(inputs, recipe), inputs.lengths(), _indices(slots, pool)
+        states = pool.new_full((inputs.sequences, max(lengths), *pool.shape[1:]), torch.nan)
+        before = [pool[slot].clone() for slot in slots]
+        o = kernel(
+            A_log=x.A_log,
+            a=x.a.flatten(2),
+            dt_bias=x.dt_bias,
+            softplus_beta=1.0,
+            softplus_threshold=20.0,
+            q=x.q,
+            k=x.k,
+            v=x.v,
+            b=x.b,
+            initial_state_source=pool,
+            initial_state_indices=indices,
+            scale=x.scale,
+            use_qk_l2norm_in_kernel=True,
+            cu_seqlens=x.cu_seqlens,
+            is_kda=kind is ModelKind.KDA,
+            lower_bound=x.bound,
+            disable_state_update=True,
+            intermediate_states_buffer=states,
+            intermediate_state_indices=_indices(range(inputs.sequences), pool),
+            cache_steps=max(lengths),
+        )
+        taps = {
+            row: states[row.sequence, step - 1] if step else before[row.sequence]
+            for row, step in zip(rows, steps_before(inputs, rows, recipe), strict=True)
+        }
+        for slot, length, after in zip(slots, lengths, states, strict=True):
+            pool[slot] = after[length - 1]
+        return PoolResult(o[0], taps)
+
+    return call
+
+
+def chunk_gdn(modules: KernelModules) -> PoolForward:
+    """As SGLang's extend: decay and beta from its gating kernel, then the chunk kernel."""
+    gating = modules.load(f"{OPS}.linear.fused_gdn_gating").fused_gdn_gating
+    kernel = modules.load(f"{OPS}.fla.chunk").chunk_gated_delta_rule
+
+    def call(
+        inputs: KdaInputs, pool: Tensor, slots: Sequence[int], rows: Sequence[SnapshotRow], recipe: Recipe
+    ) -> PoolResult:
+        x = pack(inputs, recipe)
+        g, beta = gating(x.A_log, x.a[0], x.b[0], x.dt_bias)
+        o, _, h = kernel(
+            q=x.q,
+            k=x.k,
+            v=x.v,
+            g=g,
+            beta=beta,
+            scale=x.scale,
+            initial_state=pool,
+            initial_state_indices=_indices(slots, pool),
+            cu_seqlens=x.cu_seqlens,
+            use_qk_l2norm_in_kernel=True,
+        )
+        return PoolResult(o[0], chunk_states(h, inputs, rows))
+
+    return call
