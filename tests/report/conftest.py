@@ -75,14 +75,17 @@ def write_run(tmp_path: Path, originals: dict[bool, Path]) -> Write:
 def synthesise(run: Path, fault: bool, positions: int) -> None:
     """Write a run of ``positions`` scored positions a trace and cell into the new folder ``run``."""
     rng = np.random.default_rng(0)
-    matrix = Matrix(
-        history=tuple(Kernel),
-        tail=tuple(Kernel),
-        answers=tuple(Answers),
-        pool=tuple(PoolDtype),
-        policy=CheckpointPolicy(every=64, turn_end=True),
-    )
-    suite = {"schema": "replaycheck.suite/1", "name": "quick", "traces": ["suite:quick"], "matrix": [matrix]}
+    matrix = [
+        Matrix(
+            history=tuple(Kernel),
+            tail=tuple(Kernel),
+            answers=(answers,),
+            pool=tuple(PoolDtype),
+            policy=CheckpointPolicy(every=64, turn_end=answers is Answers.DECODED),
+        )
+        for answers in Answers
+    ]
+    suite = {"schema": "replaycheck.suite/1", "name": "quick", "traces": ["suite:quick"], "matrix": matrix}
     arms, cells = expand(Suite.model_validate(suite))
     by_name = {arm.name: arm for arm in arms}
     pairs = pd.concat([_pairs(rng, cell, by_name[cell.candidate].pool, fault, positions) for cell in cells])

@@ -17,7 +17,7 @@ MATRIX = """
 [[matrix]]
 history = ["chunk"]
 tail = ["chunk"]
-answers = ["decoded"]
+answers = ["prefilled"]
 pool = ["fp32"]
 policy = { every = 64 }
 """
@@ -58,6 +58,11 @@ WRONG = [
     ("unknown pool", SUITE.replace("fp32", "fp8"), r": matrix\[0\].pool\[0\]: 'fp8' isn't allowed; allowed: 'fp32', "),
     ("empty pool", SUITE.replace('["fp32"]', "[]"), r": matrix\[0\].pool: has 0 items, needs at least 1"),
     ("off the grid", SUITE.replace("64", "100"), r": matrix\[0\].policy: every = 100 isn't a multiple of the chunk"),
+    (
+        "answers and policy disagree",
+        SUITE.replace("prefilled", "decoded"),
+        r": matrix\[0\]: answers 'decoded' needs a policy with turn_end",
+    ),
     ("no policy", SUITE.replace("every = 64", ""), r": matrix\[0\].policy: a policy needs every, prompt_end or"),
     ("no such trace", SUITE.replace("t.jsonl", "x.jsonl"), r"trace file '.*x.jsonl', named in .*SUITE.toml, isn't"),
     (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -130,6 +130,5 @@ def _slice(x: KdaInputs, first: int, last: int) -> KdaInputs:
     begin, end = x.offsets[first], x.offsets[last]
     offsets = tuple(offset - begin for offset in x.offsets[first : last + 1])
     cut = slice(begin, end)
-    return KdaInputs(
-        x.q[cut], x.k[cut], x.v[cut], x.a[cut], x.b[cut], x.A_log, x.dt_bias, offsets, x.starts[first:last]
-    )
+    parts = {name: getattr(x, name)[cut] for name in ("q", "k", "v", "a", "b")}
+    return replace(x, **parts, offsets=offsets, starts=x.starts[first:last])
