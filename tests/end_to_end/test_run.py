@@ -115,7 +115,13 @@ def test_dry_run_says_who_computes_what_and_writes_nothing(tiny_suite: Path, tmp
 
 def test_an_interrupt_ends_workers_and_run_at_once_with_130(tiny_suite: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "replaycheck.cli.main", "run", str(tiny_suite), "--workers", "2"]
-    process = subprocess.Popen([*command, "--out", str(tmp_path / "run")], stderr=subprocess.PIPE, text=True)
+    # A shell's background job ignores interrupts and hands that on; the run must start as in a terminal.
+    process = subprocess.Popen(
+        [*command, "--out", str(tmp_path / "run")],
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     assert process.stderr is not None
     next(line for line in process.stderr if "2 workers" in line)
     process.send_signal(signal.SIGINT)
