@@ -26,10 +26,21 @@ F32 = NDArray[np.float32]
 
 @numba.njit(cache=True, nogil=True, boundscheck=False)
 def _scan(
-    state: F32, q: F32, k: F32, v: F32, decay: F32, beta: F32, offsets: Any, points: Any, owners: Any, taps: F32, o: F32
+    initial: F32,
+    final: F32,
+    q: F32,
+    k: F32,
+    v: F32,
+    decay: F32,
+    beta: F32,
+    offsets: Any,
+    points: Any,
+    owners: Any,
+    taps: F32,
+    o: F32,
 ) -> None:
-    """state [R, HV, V, K] in place; taps [P, HV, V, K] taken before packed token points[p] of sequence owners[p]."""
-    R, H, V, K = state.shape
+    """initial to final [R, H, V, K]; taps [P, H, V, K] taken before packed token points[p] of sequence owners[p]."""
+    R, H, V, K = initial.shape
     S = np.empty((K, V), np.float32)
     seen = np.empty(V, np.float32)
     u = np.empty(V, np.float32)
@@ -38,7 +49,7 @@ def _scan(
         for h in range(H):
             for i in range(V):
                 for j in range(K):
-                    S[j, i] = state[r, h, i, j]
+                    S[j, i] = initial[r, h, i, j]
             for t in range(offsets[r], offsets[r + 1]):
                 for p in range(points.shape[0]):
                     if points[p] == t and owners[p] == r:
@@ -64,7 +75,7 @@ def _scan(
                     o[t, h, i] = out[i]
             for i in range(V):
                 for j in range(K):
-                    state[r, h, i, j] = S[j, i]
+                    final[r, h, i, j] = S[j, i]
 
 
 def forward(inputs: KdaInputs, initial: Tensor, snapshots: Sequence[SnapshotRow], recipe: Recipe) -> KdaOutput:
@@ -72,12 +83,12 @@ def forward(inputs: KdaInputs, initial: Tensor, snapshots: Sequence[SnapshotRow]
     if initial.dtype is not torch.float32 or initial.device.type != "cpu":
         raise ValueError(f"ours/recurrent-cpu takes fp32 states on the CPU, not {initial.dtype} on {initial.device}")
     x, points = activate(inputs, recipe), tap_points(inputs, snapshots, recipe)
-    # numpy views are written, so both must be contiguous whatever the arguments are.
-    state = initial.clone(memory_format=torch.contiguous_format)
+    # numpy views of these are written, so they must be contiguous whatever the arguments are.
+    state = torch.empty_like(initial, memory_format=torch.contiguous_format)
     o = torch.empty_like(inputs.v, memory_format=torch.contiguous_format)
     taps = initial.new_empty((len(points), *initial.shape[1:]))
     owners = np.array([row.sequence for row in snapshots], np.int64)
-    arrays = [t.contiguous().numpy() for t in (state, x.q, x.k, x.v, x.decay, x.beta)]
+    arrays = [t.contiguous().numpy() for t in (initial, state, x.q, x.k, x.v, x.decay, x.beta)]
     integers = [np.array(inputs.offsets, np.int64), np.array(points, np.int64), owners]
     scan: Any = _scan  # numba's stubs give a dispatcher no arguments
     scan(*arrays, *integers, taps.numpy(), o.numpy())
