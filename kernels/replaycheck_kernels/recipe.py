@@ -80,8 +80,10 @@ class Recipe:
     scale_on: Literal["query", "output"] = "query"
     """(17) What K^-½ multiplies for the part of o that reads the state: q, or the fp32 product. Where ``decay_on`` applies
     and is products, both parts of o are scaled after their products."""
-    merge_first: Literal["right", "left"] = "right"
-    """(10) Which product of X[i, i]·A[i, j]·X[j, j] comes first for a block beside the diagonal of the inverse."""
+    merge_first: Literal["left", "right"] = "left"
+    """(10) Which product of X[i, i]·A[i, j]·X[j, j] comes first for a block beside the diagonal of the inverse. Left in all
+    engines (S:chunk_intra.py:508, S:chunk_fwd.py:272, F:ops/kda/chunk_intra.py:323); right moves 2 to 3 % of the inverse's
+    bf16 values, 0.3 % by more than 1 ulp (measured, K = 64, 256 tokens)."""
     exp_base: Literal["2", "e"] = "2"
     norm: Norm = "divide"
     """(2) x / √(Σx² + ε), x·(1 / √…) or x·rsqrt(…)."""
@@ -141,17 +143,13 @@ SGLANG = Recipe(
     output=BF16,  # (18)
     safe_diagonal="middle",  # (7) S:chunk_intra.py:862-868
 )
-"""``chunk_kda`` in Triton with more than 256 blocks, and packed decode.
-
-``merge_first`` is right although S:chunk_intra.py:508 takes left: shipped results were computed so. It moves 2 to 3 % of the
-inverse's bf16 values, 0.3 % by more than 1 ulp (measured, K = 64, 256 tokens)."""
+"""``chunk_kda`` in Triton with more than 256 blocks, and packed decode."""
 
 SGLANG_SMALL_GRID = replace(
     SGLANG,
     name="sglang-small-grid",
     diagonal="fused",  # (6) S:chunk_intra.py:170-171, with or without a lower bound
     safe_diagonal="fused",  # (7)
-    merge_first="left",  # (10) S:chunk_intra.py:508
 )
 """``chunk_kda`` where sequences' chunks × heads ≤ 256 (S:kda.py:1203-1232): the diagonal is fused into the kernel of the
 inverse. Its inverse stays in registers, cast as the stored one is (S:chunk_intra.py:550-559)."""
@@ -164,7 +162,6 @@ SGLANG_GDN = replace(
     q_scaled=FP32,  # (17) q isn't scaled
     recurrent_beta=BF16,  # (4) packed decode
     decay_on="products",  # (5), (17) S:chunk_fwd.py:190-201, S:chunk_o.py:107-108
-    merge_first="left",  # (10) S:chunk_fwd.py:272
     scale_on="output",  # (17) S:chunk_o.py:124
     exp_base="e",  # S:wy_fast.py:66; exp2 is refused with one decay a head
 )
@@ -175,7 +172,6 @@ VLLM = replace(
     name="vllm",
     intra_operand=TF32,  # (5) V:chunk_intra.py:157-184, fp32 operands of a tf32 dot
     safe_diagonal="middle",  # (7) V:chunk_intra.py:457-461
-    merge_first="left",  # (10) V:chunk_intra.py
     norm="rsqrt",  # (2) third_party/flash_linear_attention/ops/l2norm.py unless USE_DEFAULT_FLA_NORM is set
     recurrent_norm="divide",  # V:fused_recurrent.py; RecoverSSM's verify multiplies by rsqrt
 )
@@ -188,7 +184,6 @@ FLA = replace(
     v_decayed=BF16,  # (14) GDN only
     q_scaled=FP32,  # (17) q isn't scaled
     safe_diagonal="shifted",  # (7) F:ops/kda/chunk_intra.py:527 and 817-852
-    merge_first="left",  # (10) F:ops/kda/chunk_intra.py:323
     decay_on="products",  # GDN only: F:ops/gated_delta_rule/chunk_fwd.py, F:ops/common/chunk_o.py
     scale_on="output",  # (17) F:ops/gla/chunk.py:445
     norm="reciprocal",  # (2) F:modules/norm/l2norm.py:80

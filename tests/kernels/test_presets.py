@@ -98,9 +98,9 @@ def test_the_shifted_reference_of_fla_is_fifteen_nat_under_the_first_token(base:
 @pytest.mark.parametrize(
     ("recipe", "layer", "changes"),
     [
-        (VLLM, BOUNDED, {"intra_operand": Precision.BF16, "norm": "divide", "merge_first": "right"}),
-        (SGLANG_SMALL_GRID, BOUNDED, {"safe_diagonal": "middle", "merge_first": "right"}),
-        (SGLANG_SMALL_GRID, KDA, {"diagonal": "direct", "merge_first": "right"}),
+        (VLLM, BOUNDED, {"intra_operand": Precision.BF16, "norm": "divide"}),
+        (SGLANG_SMALL_GRID, BOUNDED, {"safe_diagonal": "middle"}),
+        (SGLANG_SMALL_GRID, KDA, {"diagonal": "direct"}),
     ],
     ids=["vllm", "small-grid-bounded", "small-grid"],
 )
@@ -115,7 +115,7 @@ def test_a_preset_is_sglang_but_for_the_rows_that_it_names(
     assert not torch.equal(here, sglang)
 
 
-@pytest.mark.parametrize("row", ["safe_diagonal", "scale_on", "intra_operand", "merge_first"])
+@pytest.mark.parametrize("row", ["safe_diagonal", "scale_on", "intra_operand"])
 def test_each_row_of_fla_that_differs_from_sglang_changes_its_outputs(row: str) -> None:
     x, initial = random_inputs((130, 17), recipe=FLA, layer=BOUNDED), random_states(2)
     other = replace(FLA, **{row: getattr(SGLANG, row)})

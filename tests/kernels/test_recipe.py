@@ -131,7 +131,7 @@ def test_an_activation_outside_the_kernel_passes_through_the_activation_dtype(si
         (CHUNK_EMULATOR, {"norm": "rsqrt"}),
         (CHUNK_EMULATOR, {"norm": "reciprocal"}),
         (CHUNK_EMULATOR, {"scale_on": "output"}),
-        (CHUNK_EMULATOR, {"merge_first": "left"}),
+        (CHUNK_EMULATOR, {"merge_first": "right"}),
         (CHUNK_EMULATOR, {"diagonal": "fused"}),
         (CHUNK_EMULATOR, {"diagonal": "shifted"}),
         (CHUNK_EMULATOR, {"diagonal": "shifted", "exp_base": "e"}),
