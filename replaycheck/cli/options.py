@@ -17,6 +17,8 @@ __all__ = [
     "fault_option",
     "gates_option",
     "json_option",
+    "kernels_option",
+    "kernels_path_option",
     "model_option",
     "out_option",
     "preset_option",
@@ -60,6 +62,18 @@ model_option = click.option("--model", type=_PATH, metavar="DIR", help="A model'
 # gates: tuple[str, ...]
 gates_option = click.option(
     "--gates", multiple=True, metavar="FILE", help="Gates instead of the suite's: a file or a shipped name; repeatable."
+)
+# specs: tuple[str, ...]
+kernels_option = click.option(
+    "--kernels",
+    "specs",
+    multiple=True,
+    metavar="NAME",
+    help="Whose kernels: ours, fla, sglang, vllm or pkg.mod:factory; repeatable. [default: ours]",
+)
+# kernels_path: Path | None
+kernels_path_option = click.option(
+    "--kernels-path", type=_PATH, metavar="DIR", help="Folder with fla's, sglang's or vllm's package, unpacked."
 )
 # recipe: str | None
 recipe_option = click.option(

@@ -22,26 +22,56 @@ def command() -> None:
     """Check kernels and state operations exactly, without traces."""
 
 
-@command.command(epilog=options.example("replaycheck probe kernels --recipe sglang"))
+@command.command(
+    epilog=options.example(
+        "replaycheck probe kernels", "replaycheck probe kernels --kernels ours --only chunk --recipe vllm --json"
+    )
+)
+@options.kernels_option
+@options.kernels_path_option
+@click.option("--only", multiple=True, metavar="PART", help="Kernels with PART in their name; repeatable.")
 @options.recipe_option
 @options.model_option
 @options.seed_option
 @options.device_option
 @options.fault_option
+@options.out_option
 @options.json_option
 def kernels(
-    recipe: str | None, model: Path | None, seed: int, device: str, faults: tuple[str, ...], as_json: bool
+    specs: tuple[str, ...],
+    kernels_path: Path | None,
+    only: tuple[str, ...],
+    recipe: str | None,
+    model: Path | None,
+    seed: int,
+    device: str,
+    faults: tuple[str, ...],
+    out: Path | None,
+    as_json: bool,
 ) -> int:
-    """Our kernels against the float64 oracle: is the error what the recipe predicts?"""
-    from replaycheck.faults.fault import find_fault
-    from replaycheck.probes.collection import kernel_probes
-    from replaycheck.replay.settings import resolve
-    from replaycheck.replay.worker import one_thread
+    """Kernels of providers against float64 and against themselves: a table of kernels and properties.
 
-    settings, _ = resolve(model=model, recipe=recipe, seed=seed, device=device, admitted=False)
-    one_thread()
+    Each cell is exact, noise with a number, broken with the smallest example, or can't. --fault plants a recipe fault in
+    our kernels; kernels that claim a recipe run that one, whatever --recipe says.
+    """
+    from replaycheck.cli.progress import Progress
+    from replaycheck.faults.fault import find_fault
+    from replaycheck.probes.command import probe_kernels
+    from replaycheck.probes.table import Request
+    from replaycheck.replay.settings import resolve
+    from replaycheck.report.probe_text import probe_text
+
+    settings, _ = resolve(model=model, recipe=recipe, seed=seed, admitted=False)
     spoil = next((fault.recipe for fault in map(find_fault, faults) if fault.recipe), None)
-    return _show(list(kernel_probes(settings.model, settings.recipe, seed, spoil)), as_json)
+    request = Request(specs or ("ours",), kernels_path, device, only, settings.recipe, seed, spoil=spoil)
+    table = probe_kernels(request, settings.model, out, Progress())
+    if as_json:
+        options.emit_json(table.model_dump(mode="json"))
+    else:
+        _print(table.probes)
+        click.echo(probe_text(table), nl=False)
+    failed = table.broken or any(probe.verdict == "fail" for probe in table.probes)
+    return ExitCode.FAIL if failed else ExitCode.PASS
 
 
 @command.command(epilog=options.example("replaycheck probe state --fault via-bf16"))
@@ -65,10 +95,13 @@ def state(recipe: str | None, model: Path | None, device: str, faults: tuple[str
 
 
 def _show(probes: Sequence[ProbeResult], as_json: bool) -> int:
-    failed = any(probe.verdict == "fail" for probe in probes)
     if as_json:
         options.emit_json({"probes": [probe.model_dump(mode="json") for probe in probes]})
     else:
-        for probe in probes:
-            click.echo(f"{probe.verdict.upper():5} {probe.name}\n      {probe.sentence}")
-    return ExitCode.FAIL if failed else ExitCode.PASS
+        _print(probes)
+    return ExitCode.FAIL if any(probe.verdict == "fail" for probe in probes) else ExitCode.PASS
+
+
+def _print(probes: Sequence[ProbeResult]) -> None:
+    for probe in probes:
+        click.echo(f"{probe.verdict.upper():5} {probe.name}\n      {probe.sentence}")

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from replaycheck.schema.result import ProbeResult
 from replaycheck.schema.trace import Group
@@ -37,16 +38,22 @@ def state_probes(network: Network, groups: Sequence[Group], store: Cast = cast) 
     return (probe_double_rounding(real_states(network, groups), store),)
 
 
-def kernel_probes(model: Path, recipe: str, seed: int, spoil: Spoil | None = None) -> Iterator[ProbeResult]:
-    """Each kernel form under the exact recipe and the run's, over decay regimes, those learnt by the model included."""
+def learnt_decays(model: Path, recipe: str) -> list[tuple[Tensor, Tensor]]:
+    """A_log [H] and dt_bias [H, K] of the model's first and last KDA layer."""
     network = Network(model, preset(recipe), {})
-    learnt = [
+    found = [
         (layer.attention.A_log, layer.attention.dt_bias)
         for layer in network.weights.layers
         if isinstance(layer.attention, KdaWeights)
     ]
+    return found[:: max(1, len(found) - 1)]
+
+
+def kernel_probes(model: Path, recipe: str, seed: int, spoil: Spoil | None = None) -> Iterator[ProbeResult]:
+    """Each kernel form under the exact recipe and the run's, over decay regimes, those learnt by the model included."""
+    learnt = learnt_decays(model, recipe)
     for name in dict.fromkeys(("exact", recipe)):
         claimed = preset(name)
         for kernel in ours(claimed, "cpu").values():
-            for regime in regimes(seed, learnt[:: max(1, len(learnt) - 1)]):
+            for regime in regimes(seed, learnt):
                 yield probe_kernel(kernel, claimed, regime, seed, spoil(claimed) if spoil else None)

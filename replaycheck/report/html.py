@@ -25,7 +25,7 @@ from .text import number
 from .verdict import answer
 from .views import audit_table, divergence_table, environment_rows
 
-__all__ = ["write_report"]
+__all__ = ["render", "templates", "write_report"]
 
 
 def write_report(path: Path) -> Path:
@@ -43,7 +43,7 @@ def render(saved: Saved) -> str:
     """The page as text."""
     result = saved.result
     return (
-        _templates()
+        templates()
         .get_template("report.html.j2")
         .render(
             result=result,
@@ -72,7 +72,8 @@ def _charts(saved: Saved) -> list[Chart]:
     return charts
 
 
-def _templates() -> jinja2.Environment:
+def templates() -> jinja2.Environment:
+    """Escapes everything; control characters are spelled out, and an unknown name is an error."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("replaycheck.report"),
         autoescape=True,

@@ -1,0 +1,98 @@
+"""What is computed beside a sequence, after it, or a second time must not change it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+import torch
+
+from replaycheck_kernels.contract import KdaOutput
+
+from .answer import Answer, Trial, agreement
+from .subject import Case, Subject, words
+
+
+def repeat(subject: Subject) -> Answer:
+    """The same call twice."""
+    case = subject.case(subject.sizes.lengths)
+    trial = Trial(words(subject.sizes.lengths), subject.run(case), subject.run(case), subject.predicted(case))
+    return agreement([trial], "the same call twice", must=True)
+
+
+def alone(subject: Subject) -> Answer:
+    """A pack against each of its sequences alone, in several orders; pairs come first, as smaller examples."""
+    case = subject.case(subject.sizes.lengths)
+    count = len(subject.sizes.lengths)
+    single = [subject.run(case.alone(r)) for r in range(count)]
+    backward = list(reversed(range(count)))
+    orders = [*map(list, pairwise(range(count))), backward[:2], list(range(count)), backward, [*range(1, count), 0]]
+    distinct = [list(order) for order in dict.fromkeys(map(tuple, orders))]
+    return agreement(_packed(subject, case, single, distinct), "packed against alone")
+
+
+def _packed(subject: Subject, case: Case, single: Sequence[KdaOutput], orders: Sequence[list[int]]) -> Iterator[Trial]:
+    lengths = subject.sizes.lengths
+    for order in orders:
+        pack = case.part(*((r, 0, lengths[r]) for r in order))
+        got = subject.run(pack)
+        for place, r in enumerate(order):
+            where = f"{words([lengths[each] for each in order])}, sequence {place}"
+            yield Trial(where, taken(got, pack, place), single[r], subject.predicted(case.alone(r)))
+
+
+def batch(subject: Subject) -> Answer:
+    """The first and the last of a growing batch against the same sequences alone."""
+    largest, each = max(subject.sizes.batches), subject.sizes.each
+    case = subject.case((each,) * largest)
+    first = subject.run(case.alone(0))
+
+    def trials() -> Iterator[Trial]:
+        for size in sorted(subject.sizes.batches):
+            pack = case.part(*((r, 0, each) for r in range(size)))
+            got, where = subject.run(pack), f"batch {size} of {words((each,))}"
+            predicted = subject.predicted(case.alone(0))
+            yield Trial(f"{where}, sequence 0", taken(got, pack, 0), first, predicted)
+            last = subject.run(case.alone(size - 1))
+            yield Trial(f"{where}, sequence {size - 1}", taken(got, pack, size - 1), last, predicted)
+
+    return agreement(trials(), f"batches of {', '.join(map(str, sorted(subject.sizes.batches)))}")
+
+
+def future(subject: Subject) -> Answer:
+    """The same prefix with more and more tokens after it: do they change the prefix's outputs?"""
+
+    def trials() -> Iterator[Trial]:
+        for decay in subject.decays():
+            if decay[0].name in ("kimi", subject.usual()[0].name) or decay[1] is not None:
+                yield from _prefixes(subject, subject.case((max(subject.sizes.lengths),), decay))
+
+    return agreement(trials(), "a prefix with tokens after it")
+
+
+def _prefixes(subject: Subject, case: Case) -> Iterator[Trial]:
+    total = case.inputs.offsets[-1]
+    for prefix in subject.sizes.prefixes:
+        short = subject.run(case.part((0, 0, prefix)))
+        for more in (1, 4, total - prefix):
+            long = subject.run(case.part((0, 0, min(total, prefix + more))))
+            where = f"{case.name}, first {prefix} of length {min(total, prefix + more)}"
+            # The states differ, as they should.
+            yield Trial(where, replace(long, o=long.o[:prefix], final=short.final), short, subject.predicted(case))
+
+
+def poisoned(case: Case, sequence: int) -> Case:
+    """NaN in the tokens and the initial state of one sequence."""
+    x, at = case.inputs, case.slice(sequence)
+    tokens = {name: getattr(x, name).clone() for name in ("q", "k", "v", "a", "b")}
+    for tensor in tokens.values():
+        tensor[at] = torch.nan
+    initial = case.initial.clone()
+    initial[sequence] = torch.nan
+    return replace(case, inputs=replace(x, **tokens), initial=initial)
+
+
+def taken(output: KdaOutput, pack: Case, sequence: int) -> KdaOutput:
+    """One sequence's part of a pack's results."""
+    return KdaOutput(output.o[pack.slice(sequence)], output.final[sequence : sequence + 1], output.snapshots[:0])

@@ -1,0 +1,183 @@
+"""A kernel under probe, and the calls that are made of it: packs of sequences, parts of them, in any order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from math import hypot
+
+import torch
+from torch import Tensor
+
+from replaycheck_kernels.contract import KdaInputs, KdaOutput, SnapshotRow, SnapshotSource
+from replaycheck_kernels.error_model import Predicted, predict_for
+from replaycheck_kernels.oracle import ORACLE_KERNEL
+from replaycheck_kernels.precision import round_to
+from replaycheck_kernels.providers import Decay, ModelKind, Provider, ProviderKernel
+from replaycheck_kernels.recipe import Recipe, preset
+
+from .elementwise import elementwise
+from .kernels import Regime, regimes
+
+TOKENS = ("q", "k", "v", "a", "b")
+LOWER_BOUND = -5.0
+
+Learnt = Sequence[tuple[Tensor, Tensor]]
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Shapes of the probes: heads, K and V; lengths of the usual pack and of its longest sequence; batches.
+
+    Attributes:
+        boundaries: chunks of the sequence that is restored at every one of them.
+        each: tokens of each sequence of a batch.
+        prefixes: lengths that are given more and more tokens after them.
+    """
+
+    heads: int
+    key: int
+    value: int
+    lengths: tuple[int, ...]
+    boundaries: int
+    batches: tuple[int, ...]
+    each: int
+    prefixes: tuple[int, ...] = (1, 2, 5, 17, 33, 64)
+
+
+SMALL = Sizes(2, 32, 24, (70, 1, 64, 33), 3, (1, 2, 8, 64), 5)
+"""On the CPU. K ≠ V; lengths round the chunk of 64."""
+INTERPRETED = Sizes(1, 32, 32, (66, 5), 2, (1, 2), 5, (2, 18))
+"""In Triton's interpreter, where a call of a chunk kernel takes about a second."""
+DEVICE = Sizes(4, 128, 128, (130, 1, 64, 63, 65), 5, (1, 2, 8, 64), 70)
+"""On a GPU: an engine's widths, a batch of 64 with more than 256 blocks."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """Inputs, initial states [R, HV, V, K], and what they are called in an example."""
+
+    name: str
+    inputs: KdaInputs
+    initial: Tensor
+
+    def part(self, *spans: tuple[int, int, int]) -> Case:
+        """The pack of these parts: (sequence, from, to), tokens counted from the sequence's start."""
+        x = self.inputs
+        index = torch.cat([torch.arange(x.offsets[s] + begin, x.offsets[s] + end) for s, begin, end in spans])
+        tokens = {name: getattr(x, name)[index.to(x.q.device)] for name in TOKENS}
+        offsets = (0, *accumulate(end - begin for _, begin, end in spans))
+        picked = self.initial[torch.tensor([s for s, _, _ in spans], device=self.initial.device)]
+        return Case(self.name, replace(x, **tokens, offsets=offsets), picked)
+
+    def alone(self, sequence: int) -> Case:
+        return self.part((sequence, 0, self.inputs.lengths()[sequence]))
+
+    def begun(self, initial: Tensor) -> Case:
+        """The same tokens from other states."""
+        return replace(self, initial=initial)
+
+    def slice(self, sequence: int) -> slice:
+        """Where the sequence's tokens are in o."""
+        return slice(self.inputs.offsets[sequence], self.inputs.offsets[sequence + 1])
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A provider's kernel, where it runs, and with which shapes.
+
+    Attributes:
+        asked: the recipe to run where the kernel claims none.
+    """
+
+    provider: Provider
+    found: ProviderKernel
+    device: str = "cpu"
+    asked: str = "sglang"
+    sizes: Sizes = SMALL
+    seed: int = 0
+    learnt: Learnt = field(default=())
+
+    @property
+    def form(self) -> str:
+        """As the error model has it: chunk, or recurrent (decode and verify kernels, too)."""
+        return "chunk" if self.found.kernel.form == "chunk" else "recurrent"
+
+    @property
+    def interior(self) -> list[SnapshotSource]:
+        return sorted(self.found.kernel.sources - {SnapshotSource.FINAL})
+
+    def recipe(self, inputs: KdaInputs) -> Recipe:
+        """The recipe that the call is said to compute."""
+        return preset(self.found.claim(inputs) or self.unclaimed())
+
+    def run(self, case: Case, rows: Sequence[SnapshotRow] = ()) -> KdaOutput:
+        """One call. The pairs of probes stay comparable: nothing but the arguments changes."""
+        return self.found.kernel(case.inputs, case.initial, rows, self.recipe(case.inputs))
+
+    def truth(self, case: Case) -> KdaOutput:
+        return ORACLE_KERNEL(case.inputs, case.initial, (), self.recipe(case.inputs))
+
+    def predicted(self, case: Case) -> Predicted:
+        """What the recipe predicts, and the fp32 rounding of single elements, which weighs in narrow heads."""
+        recipe = self.recipe(case.inputs)
+        found, single = predict_for(case.inputs, recipe, self.form), elementwise(case.inputs, recipe)
+        return Predicted(hypot(found.state, single), hypot(found.output, single))
+
+    def decays(self) -> Iterator[tuple[Regime, float | None]]:
+        """Each regime in this kernel's shape, with its lower bound if it has one."""
+        named = {regime.name: regime for regime in regimes(self.seed, self.learnt)}
+        if Decay.SOFTPLUS in self.found.can.decays:
+            yield from ((self._fitted(regime), None) for regime in named.values())
+        if Decay.LOWER_BOUND in self.found.can.decays and self.found.kind is ModelKind.KDA:
+            yield replace(self._fitted(named["kimi"]), name=f"bound {LOWER_BOUND:g}"), LOWER_BOUND
+
+    def _fitted(self, regime: Regime) -> Regime:
+        """Heads repeated and channels cut to this kernel's; one channel for GDN."""
+        heads = torch.arange(self.sizes.heads) % len(regime.A_log)
+        width = 1 if self.found.kind is ModelKind.GDN else self.sizes.key
+        channels = torch.arange(width) % regime.dt_bias.shape[1]
+        return Regime(regime.name, regime.A_log[heads], regime.dt_bias[heads][:, channels])
+
+    def usual(self) -> tuple[Regime, float | None]:
+        """The regime of the properties that need only one: Kimi's initialisation, if the kernel has that decay."""
+        found = list(self.decays())
+        return next((each for each in found if each[0].name == "kimi"), found[0])
+
+    def case(self, lengths: Sequence[int], decay: tuple[Regime, float | None] | None = None) -> Case:
+        """A random pack of sequences of these lengths."""
+        regime, bound = decay or self.usual()
+        draws, tokens, z = torch.Generator().manual_seed(self.seed), sum(lengths), self.sizes
+        claimed = preset(next(iter(self.found.can.claims), self.unclaimed()))
+
+        def normal(*shape: int) -> Tensor:
+            return round_to(torch.randn(*shape, generator=draws), claimed.activation).to(self.device)
+
+        x = KdaInputs(
+            q=normal(tokens, z.heads, z.key),
+            k=normal(tokens, z.heads, z.key),
+            v=normal(tokens, z.heads, z.value),
+            a=normal(tokens, z.heads, regime.dt_bias.shape[1]) * 0.5,
+            b=normal(tokens, z.heads),
+            A_log=regime.A_log.to(self.device),
+            dt_bias=regime.dt_bias.to(self.device),
+            offsets=(0, *accumulate(lengths)),
+            lower_bound=bound,
+        )
+        initial = torch.randn(len(lengths), z.heads, z.value, z.key, generator=draws) * 0.1
+        return Case(f"{regime.name} decay", x, initial.to(self.device, x.v.dtype))
+
+    def unclaimed(self) -> str:
+        takes = self.found.kernel.recipes
+        return self.asked if takes is None or self.asked in takes else min(takes)
+
+    def resized(self, key: int, value: int) -> Subject:
+        """The same with other widths."""
+        return replace(self, sizes=replace(self.sizes, key=key, value=value))
+
+
+def words(lengths: Sequence[int]) -> str:
+    """``lengths 70, 1`` for an example."""
+    few = ", ".join(map(str, lengths[:6]))
+    return f"length{'s' if len(lengths) > 1 else ''} {few}{'…' if len(lengths) > 6 else ''}"

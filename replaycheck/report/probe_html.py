@@ -1,0 +1,28 @@
+"""probe.html: the table of ``probe kernels`` as one file that works offline and without scripts."""
+
+from __future__ import annotations
+
+from replaycheck.schema.environment import Environment
+from replaycheck.schema.probe_table import ProbeTable
+
+from .html import templates
+from .probe_text import counts, label, small
+from .views import environment_rows
+
+__all__ = ["probe_page"]
+
+
+def probe_page(table: ProbeTable, environment: Environment) -> str:
+    """The page as text; every string of a provider is escaped."""
+    return (
+        templates()
+        .get_template("probes.html.j2")
+        .render(
+            table=table,
+            counts=counts(table),
+            groups=list(dict.fromkeys(each.group for each in table.properties)),
+            label=label,
+            small=small,
+            environment=environment_rows(environment),
+        )
+    )
