@@ -51,7 +51,7 @@ def _trial(subject: Subject, case: Case, suffix: str = "") -> Trial:
 
 
 def spans(subject: Subject) -> Answer:
-    """Decays that add up to more than 88 nat, inside a chunk and inside 16 tokens: is everything finite?"""
+    """Decays that add up to more than 88 nat inside a chunk: is everything finite?"""
     largest, worst, allowed = 0.0, 0.0, 0.0
     for case in _wide(subject):
         largest = max(largest, decay_span(case.inputs, subject.recipe(case.inputs)))
@@ -63,6 +63,10 @@ def spans(subject: Subject) -> Answer:
                 return Answer("broken", f"not finite where decays span {largest:.0f} nat", example=gap.text())
             worst = max(worst, relative(tensor, expected))
             allowed = max(allowed, predicted.output, predicted.state)
+    if largest <= SPAN:
+        return Answer(
+            "can't", f"decays span {largest:.0f} nat at these lengths, and overflow needs more than {SPAN:.0f}"
+        )
     sentence = f"finite where decays span up to {largest:.0f} nat in a chunk; error {worst:.2g}"
     return Answer("noise", sentence, worst, allowed)
 

@@ -13,8 +13,6 @@ from pydantic import Field
 from .arm import Effect, PoolDtype
 from .base import Record
 
-GATES_SCHEMA = "replaycheck.gates/1"
-
 
 class Scope(Record):
     """Which cells, probes or audits the gate reads. An empty scope is the whole run."""

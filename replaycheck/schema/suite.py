@@ -13,8 +13,6 @@ from pydantic import Field, model_validator
 from .arm import Answers, Arm, Cell, CheckpointPolicy, Compiler, Effect, Kernel, PoolDtype
 from .base import Record
 
-SUITE_SCHEMA = "replaycheck.suite/1"
-
 #: The two compilers that each effect compares, reference first.
 COMPILERS: dict[Effect, tuple[Compiler, Compiler]] = {
     Effect.GRID: (Compiler.COLD, Compiler.SPLIT),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -113,18 +115,47 @@ def test_dry_run_says_who_computes_what_and_writes_nothing(tiny_suite: Path, tmp
     assert not (tmp_path / "no").exists()
 
 
-def test_an_interrupt_ends_workers_and_run_at_once_with_130(tiny_suite: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "replaycheck.cli.main", "run", str(tiny_suite), "--workers", "2"]
+def started(suite: Path, out: Path) -> subprocess.Popen[str]:
+    """A run in a process of its own, whose two workers are about to start."""
+    command = [sys.executable, "-m", "replaycheck.cli.main", "run", str(suite), "--workers", "2", "--out", str(out)]
     # A shell's background job ignores interrupts and hands that on; the run must start as in a terminal.
     process = subprocess.Popen(
-        [*command, "--out", str(tmp_path / "run")],
+        command,
         stderr=subprocess.PIPE,
         text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert process.stderr is not None
     next(line for line in process.stderr if "2 workers" in line)
+    return process
+
+
+def test_an_interrupt_ends_workers_and_run_at_once_with_130(tiny_suite: Path, tmp_path: Path) -> None:
+    process = started(tiny_suite, tmp_path / "run")
     process.send_signal(signal.SIGINT)
     # Left to themselves the workers would take longer than this for their groups.
     assert process.wait(timeout=30) == 130
     assert (tmp_path / "run" / "environment.json").exists() and not (tmp_path / "run" / "result.json").exists()
+
+
+def test_a_worker_that_dies_is_an_environment_error_and_no_pass(tiny_suite: Path, tmp_path: Path) -> None:
+    process = started(tiny_suite, tmp_path / "run")
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    if not children.exists():
+        process.kill()
+        pytest.skip("this system doesn't list a process's children")
+    os.kill(worker_of(children), signal.SIGKILL)
+    assert process.wait(timeout=30) == 4
+    assert process.stderr is not None
+    assert "worker processes died" in process.stderr.read()
+    assert not (tmp_path / "run" / "result.json").exists()
+
+
+def worker_of(children: Path) -> int:
+    """One worker of the run; the process beside the workers keeps track of shared memory."""
+    for _ in range(200):
+        for child in children.read_text().split():
+            if "multiprocessing-fork" in Path(f"/proc/{child}/cmdline").read_text():
+                return int(child)
+        time.sleep(0.05)
+    raise AssertionError("no worker started within 10 s")

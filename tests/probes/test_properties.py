@@ -108,6 +108,13 @@ def test_what_a_kernel_cannot_do_is_said_with_the_reason() -> None:
     assert probe("fp16-range", no_fp16).sentence == "it has no fp16 pool"
 
 
+def test_decays_that_cannot_overflow_are_no_evidence() -> None:
+    short = replace(bad.subject(), sizes=replace(bad.subject().sizes, lengths=(2, 1, 2, 2)))
+    cell = probe("spans", short)
+    assert cell.verdict == "can't"
+    assert "overflow needs more than 88" in cell.sentence
+
+
 def test_only_a_chunk_state_makes_restore_noise() -> None:
     chunk = HONEST["chunk"]
     stored = replace(chunk.found.kernel, sources=frozenset({SnapshotSource.CHUNK_STATE, SnapshotSource.FINAL}))

@@ -18,13 +18,13 @@ KDA, GDN = ModelKind.KDA, ModelKind.GDN
 NARROW = Capabilities((), decays=frozenset({Decay.SOFTPLUS}), widest_key=32, widest_value=32)
 
 
-def run(can: Capabilities, kind: ModelKind, inputs: KdaInputs) -> None:
-    """Call a kernel that does nothing behind the check."""
+def run(can: Capabilities, kind: ModelKind, inputs: KdaInputs) -> KdaOutput:
+    """Call a kernel that hands v back behind the check."""
 
     def nothing(x: KdaInputs, initial: torch.Tensor, rows: Sequence[SnapshotRow], recipe: Recipe) -> KdaOutput:
         return KdaOutput(x.v, initial, initial)
 
-    checked("some/kernel", kind, can, nothing)(inputs, torch.zeros(0), (), EXACT)
+    return checked("some/kernel", kind, can, nothing)(inputs, torch.zeros(0), (), EXACT)
 
 
 def grouped() -> KdaInputs:
@@ -66,4 +66,4 @@ def test_undeclared_input_is_refused(can: Capabilities, kind: ModelKind, given: 
     ids=["kda", "gdn", "lower-bound", "grouped"],
 )
 def test_declared_input_runs(can: Capabilities, kind: ModelKind, given: KdaInputs) -> None:
-    run(can, kind, given)
+    assert run(can, kind, given).o is given.v
