@@ -1,22 +1,31 @@
 # make run    the main job: the shipped model and traces, a verdict, a report
 # make test   everything that CI checks
+# make bench  speed: kernels, and whole runs beside transformers; about five minutes. On a GPU: make bench DEVICE=cuda
 #
 # PYTHON       the interpreter for .venv (3.11 or newer)
+# DEVICE       of make bench: cpu or cuda
+# KERNELS      of make bench on a GPU: ours, or ours,fla where fla-core is installed
 # TORCH_INDEX  URL of an extra package index, for machines that need another torch wheel
 
 PYTHON ?= python3
 TORCH_INDEX ?=
+DEVICE ?= cpu
+KERNELS ?= ours
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-input \
 	--constraint constraints.txt $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
 .DELETE_ON_ERROR:
-.PHONY: run test lint types imports units clean
+.PHONY: run test bench lint types imports units clean
 
 run: .venv/.installed
 	@$(BIN)/replaycheck run
 
 test: lint types imports units
+
+bench: .venv/.installed-dev
+	@$(BIN)/replaycheck bench kernels --device $(DEVICE) --kernels $(KERNELS)
+	@$(BIN)/replaycheck bench run --device $(DEVICE)
 
 lint: .venv/.installed-dev
 	$(BIN)/ruff check .

@@ -108,7 +108,9 @@ def _lab_on_cuda() -> str:
         raise _MissingError("torch is built without CUDA; install a CUDA wheel of torch")
     if not torch.cuda.is_available():
         raise _MissingError("torch finds no GPU; check nvidia-smi, the driver and CUDA_VISIBLE_DEVICES")
-    raise _MissingError("torch sees a GPU, but this version's lab runs on the CPU only")
+    if find_spec("triton") is None:
+        raise _MissingError("Triton isn't installed; pip install triton")
+    return f"{torch.cuda.get_device_name()}, Triton {metadata.version('triton')}"
 
 
 def _transformers() -> str:

@@ -22,6 +22,7 @@ INFO = RunInfo(
     model="tiny",
     model_digest="m1",
     recipe="exact",
+    kernels="ours",
     device="cpu",
     seed=0,
 )

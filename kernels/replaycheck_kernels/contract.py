@@ -8,8 +8,9 @@ container (fp64 for ``oracle``).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -100,6 +101,20 @@ class KdaInputs:
     def lengths(self) -> list[int]:
         return [end - start for start, end in zip(self.offsets, self.offsets[1:], strict=False)]
 
+    def to(self, device: torch.device | str) -> KdaInputs:
+        """The same inputs on another device."""
+        tensors: dict[str, Any] = {
+            f.name: x.to(device) for f in fields(self) if isinstance(x := getattr(self, f.name), Tensor)
+        }
+        return replace(self, **tensors)
+
+    def between(self, first: int, last: int) -> KdaInputs:
+        """The sequences ``first`` … ``last`` − 1 as a pack of their own; tensors are views."""
+        begin, end = self.offsets[first], self.offsets[last]
+        parts: dict[str, Any] = {name: getattr(self, name)[begin:end] for name in ("q", "k", "v", "a", "b")}
+        offsets = tuple(offset - begin for offset in self.offsets[first : last + 1])
+        return replace(self, **parts, offsets=offsets, starts=self.starts[first:last])
+
 
 @dataclass(frozen=True)
 class KdaOutput:
@@ -108,6 +123,13 @@ class KdaOutput:
     o: Tensor
     final: Tensor
     snapshots: Tensor
+
+
+def concatenate(outputs: Sequence[KdaOutput]) -> KdaOutput:
+    """Outputs of neighbouring packs as those of one."""
+    if len(outputs) == 1:
+        return outputs[0]
+    return KdaOutput(*(torch.cat([getattr(output, f.name) for output in outputs]) for f in fields(KdaOutput)))
 
 
 Forward = Callable[[KdaInputs, Tensor, Sequence[SnapshotRow], Recipe], KdaOutput]

@@ -5,6 +5,7 @@ The state of a sequence is its last W − 1 inputs, before the convolution, verb
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
 
@@ -22,13 +23,13 @@ def _windows(offsets: tuple[int, ...], width: int, device: torch.device) -> Tens
     The layers of a forward pass share their offsets, so the table is made once for all of them.
     """
     sequences, history = len(offsets) - 1, width - 1
-    lengths = torch.tensor([end - begin for begin, end in pairwise(offsets)], device=device)
-    token = torch.arange(offsets[-1], device=device)
-    row = torch.repeat_interleave(torch.arange(sequences, device=device), lengths)
-    local = token - torch.tensor(offsets[:-1], device=device)[row]
-    back = torch.arange(history, -1, -1, device=device)[:, None]
+    lengths = torch.tensor([end - begin for begin, end in pairwise(offsets)])
+    token = torch.arange(offsets[-1])
+    row = torch.repeat_interleave(torch.arange(sequences), lengths)
+    local = token - torch.tensor(offsets[:-1])[row]
+    back = torch.arange(history, -1, -1)[:, None]
     inside = sequences * history + token - back
-    return torch.where(local >= back, inside, row * history + history + local - back)
+    return torch.where(local >= back, inside, row * history + history + local - back).to(device)
 
 
 def short_convolution(
@@ -51,8 +52,25 @@ def short_convolution(
     return round_to(padded(torch.nn.functional.silu, total), precision)
 
 
-def conv_state(x: Tensor, state: Tensor, begin: int, end: int) -> Tensor:
-    """The state after tokens ``begin`` … ``end`` of x [N, D], given the state before them [W − 1, D]."""
-    history = state.shape[0]
-    tail = x[max(begin, end - history) : end]
-    return torch.cat([state[tail.shape[0] :], tail])
+def conv_windows(x: Tensor, state: Tensor, offsets: tuple[int, ...], ends: Sequence[tuple[int, int]]) -> Tensor:
+    """States after the first ``end`` tokens of a sequence, for each (sequence, end) of ``ends``.
+
+    Args:
+        x: [N, D] inputs of packed sequences. state: [R, W − 1, D] before them. offsets: R + 1 offsets.
+
+    Returns:
+        [len(ends), W − 1, D], bytes of the inputs.
+    """
+    line = torch.cat([state.flatten(0, 1), x])
+    return line[_window_rows(offsets, tuple(ends), state.shape[1], x.device)]
+
+
+@lru_cache(maxsize=16)
+def _window_rows(
+    offsets: tuple[int, ...], ends: tuple[tuple[int, int], ...], history: int, device: torch.device
+) -> Tensor:
+    """[len(ends), W − 1] row of (states | inputs) of each token of each window; made once for all layers."""
+    sequence, end, begin = torch.tensor([(r, end, offsets[r]) for r, end in ends]).unsqueeze(2).unbind(1)
+    local = end - history + torch.arange(history)
+    inside = (len(offsets) - 1) * history + begin + local
+    return torch.where(local >= 0, inside, sequence * history + history + local).to(device)

@@ -145,6 +145,10 @@ SGLANG = Recipe(
 )
 """``chunk_kda`` in Triton with more than 256 blocks, and packed decode."""
 
+SGLANG_DIRECT = replace(SGLANG, name="sglang-direct", safe_diagonal="direct")
+"""No engine's, but what our Triton kernels run with a lower bound: a reference of ``middle`` is a later token for eight
+of 16, so a token's values would depend on what follows. Without a lower bound it is ``sglang``."""
+
 SGLANG_SMALL_GRID = replace(
     SGLANG,
     name="sglang-small-grid",
@@ -191,7 +195,9 @@ FLA = replace(
 )
 """``chunk_kda``, ``chunk_gated_delta_rule`` and their fused recurrent forms."""
 
-PRESETS = {recipe.name: recipe for recipe in (EXACT, ORACLE, SGLANG, SGLANG_SMALL_GRID, SGLANG_GDN, VLLM, FLA)}
+PRESETS = {
+    recipe.name: recipe for recipe in (EXACT, ORACLE, SGLANG, SGLANG_DIRECT, SGLANG_SMALL_GRID, SGLANG_GDN, VLLM, FLA)
+}
 
 
 def preset(name: str) -> Recipe:

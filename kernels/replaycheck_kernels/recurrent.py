@@ -57,13 +57,17 @@ def tap_points(inputs: KdaInputs, snapshots: Sequence[SnapshotRow], recipe: Reci
     return points
 
 
-def _advance(S: Tensor, x: Activated, t: Tensor) -> tuple[Tensor, Tensor]:
-    """One token of each active sequence. S: [A, HV, V, K]; t: [A] packed token indices. Returns S and o [A, HV, V]."""
+def advance(S: Tensor, x: Activated, t: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """One token of each active sequence. S: [A, HV, V, K]; t: [A] packed token indices.
+
+    Returns:
+        The new S, the correction u [A, HV, V] that it gained, and o [A, HV, V].
+    """
     k = x.k[t][:, :, None, :]
     S = S * x.decay[t][:, :, None, :]
     u = x.beta[t][:, :, None] * (x.v[t] - (S * k).sum(-1))
     S = S + u[..., None] * k
-    return S, (S * x.q[t][:, :, None, :]).sum(-1)
+    return S, u, (S * x.q[t][:, :, None, :]).sum(-1)
 
 
 def forward(inputs: KdaInputs, initial: Tensor, snapshots: Sequence[SnapshotRow], recipe: Recipe) -> KdaOutput:
@@ -77,7 +81,7 @@ def forward(inputs: KdaInputs, initial: Tensor, snapshots: Sequence[SnapshotRow]
         for i, point in enumerate(points):
             if point in tokens:
                 taps[i] = state[snapshots[i].sequence]
-        state[active], o[tokens] = _advance(state[active], x, torch.tensor(tokens, device=o.device))
+        state[active], _, o[tokens] = advance(state[active], x, torch.tensor(tokens, device=o.device))
     for i, point in enumerate(points):
         if point < 0:
             taps[i] = state[snapshots[i].sequence]

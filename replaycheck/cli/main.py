@@ -36,6 +36,8 @@ VERBS = {
     "explain": Verb("replaycheck.cli.explain", "Explain a finding's code."),
     "trace": Verb("replaycheck.cli.trace", "List, show and validate traces."),
     "model": Verb("replaycheck.cli.model", "Show a model's card, or train the model that ships."),
+    "bench": Verb("replaycheck.cli.bench", "Measure how fast kernels and whole runs are, beside others."),
+    "capacity": Verb("replaycheck.cli.capacity", "Compute what recurrent states cost, and what speculation wastes."),
     "doctor": Verb("replaycheck.cli.doctor", "Say what this machine can run, and what is missing."),
     "schema": Verb("replaycheck.cli.schema", "Print the JSON Schemas of the files."),
 }

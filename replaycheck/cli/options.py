@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 __all__ = [
+    "autotune_option",
     "device_option",
     "emit_json",
     "example",
@@ -20,6 +21,7 @@ __all__ = [
     "kernels_option",
     "kernels_path_option",
     "model_option",
+    "one_kernels_option",
     "out_option",
     "preset_option",
     "recipe_option",
@@ -71,13 +73,32 @@ kernels_option = click.option(
     metavar="NAME",
     help="Whose kernels: ours, fla, sglang, vllm or pkg.mod:factory; repeatable. [default: ours]",
 )
+# kernels: str
+one_kernels_option = click.option(
+    "--kernels",
+    default="ours",
+    show_default=True,
+    metavar="NAME",
+    help="Whose kernels run the lab: ours, fla, sglang, vllm or pkg.mod:factory.",
+)
 # kernels_path: Path | None
 kernels_path_option = click.option(
     "--kernels-path", type=_PATH, metavar="DIR", help="Folder with fla's, sglang's or vllm's package, unpacked."
 )
+# autotune: int
+autotune_option = click.option(
+    "--autotune",
+    type=click.IntRange(min=0),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Let Triton time at most N configurations of a provider's kernel; 0: all. The choice changes bits.",
+)
 # recipe: str | None
 recipe_option = click.option(
-    "--recipe", metavar="NAME", help="How kernels round, a named preset. [default: the suite's]"
+    "--recipe",
+    metavar="NAME",
+    help="How kernels round, a named preset. [default: what the kernels claim, or the suite's]",
 )
 # workers: int | None
 workers_option = click.option(

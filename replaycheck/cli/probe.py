@@ -24,7 +24,9 @@ def command() -> None:
 
 @command.command(
     epilog=options.example(
-        "replaycheck probe kernels", "replaycheck probe kernels --kernels ours --only chunk --recipe vllm --json"
+        "replaycheck probe kernels",
+        "replaycheck probe kernels --kernels ours --only chunk --recipe vllm --json",
+        "replaycheck probe kernels --kernels fla --device cuda --workers 8 --out reports/fla",
     )
 )
 @options.kernels_option
@@ -34,6 +36,22 @@ def command() -> None:
 @options.model_option
 @options.seed_option
 @options.device_option
+@options.workers_option
+@click.option(
+    "--autotune",
+    type=click.IntRange(min=0),
+    default=2,
+    show_default=True,
+    metavar="N",
+    help="Let Triton time at most N configurations a kernel on a GPU; 0: all. The choice changes bits.",
+)
+@click.option(
+    "--limit",
+    type=click.FloatRange(min=1),
+    metavar="SECONDS",
+    help="For one kernel. [default: 900 on a CPU, 240 on a GPU]",
+)
+@click.option("--total", type=click.FloatRange(min=1), metavar="SECONDS", help="For all kernels. [default: no limit]")
 @options.fault_option
 @options.out_option
 @options.json_option
@@ -45,6 +63,10 @@ def kernels(
     model: Path | None,
     seed: int,
     device: str,
+    workers: int | None,
+    autotune: int,
+    limit: float | None,
+    total: float | None,
     faults: tuple[str, ...],
     out: Path | None,
     as_json: bool,
@@ -57,19 +79,31 @@ def kernels(
     from replaycheck.cli.progress import Progress
     from replaycheck.faults.fault import find_fault
     from replaycheck.probes.command import probe_kernels
-    from replaycheck.probes.table import Request
+    from replaycheck.probes.table import Request, default_workers
     from replaycheck.replay.settings import resolve
     from replaycheck.report.probe_text import probe_text
 
     settings, _ = resolve(model=model, recipe=recipe, seed=seed, admitted=False)
     spoil = next((fault.recipe for fault in map(find_fault, faults) if fault.recipe), None)
-    request = Request(specs or ("ours",), kernels_path, device, only, settings.recipe, seed, spoil=spoil)
-    table = probe_kernels(request, settings.model, out, Progress())
+    request = Request(
+        specs or ("ours",),
+        kernels_path,
+        device,
+        only,
+        settings.recipe,
+        seed,
+        spoil=spoil,
+        autotune=autotune,
+        workers=workers or default_workers(),
+        limit=limit,
+        total=total,
+    )
+    table, times = probe_kernels(request, settings.model, settings.groups, out, Progress())
     if as_json:
         options.emit_json(table.model_dump(mode="json"))
     else:
         _print(table.probes)
-        click.echo(probe_text(table), nl=False)
+        click.echo(probe_text(table, times), nl=False)
     failed = table.broken or any(probe.verdict == "fail" for probe in table.probes)
     return ExitCode.FAIL if failed else ExitCode.PASS
 
@@ -86,12 +120,14 @@ def state(recipe: str | None, model: Path | None, device: str, faults: tuple[str
     from replaycheck.probes.collection import state_probes
     from replaycheck.replay.settings import resolve
     from replaycheck.replay.worker import network, one_thread
+    from replaycheck.subjects.lab.kernels import KernelChoice
     from replaycheck.subjects.lab.pool import cast
 
-    settings, _ = resolve(model=model, recipe=recipe, device=device, admitted=False)
+    settings, _ = resolve(model=model, recipe=recipe, kernels=KernelChoice(device=device), admitted=False)
     one_thread()
     store = next((fault.cast for fault in map(find_fault, faults) if fault.cast), cast)
-    return _show(list(state_probes(network(settings.model, settings.recipe), settings.groups, store)), as_json)
+    lab = network(settings.model, settings.recipe, settings.kernels)
+    return _show(list(state_probes(lab, settings.groups, store)), as_json)
 
 
 def _show(probes: Sequence[ProbeResult], as_json: bool) -> int:

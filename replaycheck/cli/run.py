@@ -20,6 +20,9 @@ __all__ = ["command"]
 @options.traces_option
 @options.model_option
 @options.recipe_option
+@options.one_kernels_option
+@options.kernels_path_option
+@options.autotune_option
 @options.gates_option
 @options.fault_option
 @options.seed_option
@@ -35,6 +38,9 @@ def command(
     traces: tuple[str, ...],
     model: Path | None,
     recipe: str | None,
+    kernels: str,
+    kernels_path: Path | None,
+    autotune: int,
     gates: tuple[str, ...],
     faults: tuple[str, ...],
     seed: int,
@@ -51,10 +57,12 @@ def command(
     """
     from replaycheck.faults.fault import find_fault
     from replaycheck.replay.settings import resolve
+    from replaycheck.subjects.lab.kernels import KernelChoice
 
     for name in faults:
         find_fault(name)
-    settings, warnings = resolve(suite, preset, traces, model, recipe, gates, faults, seed, device)
+    choice = KernelChoice(kernels, kernels_path, device, autotune)
+    settings, warnings = resolve(suite, preset, traces, model, recipe, gates, faults, seed, choice)
     say = Progress()
     for warning in warnings:
         say(f"warning: {warning}")

@@ -8,6 +8,7 @@ from replaycheck.cli.options import emit_json, example
 from replaycheck.errors import UsageError, choices
 from replaycheck.schema.base import Record
 from replaycheck.schema.gate import Admission, GateFile
+from replaycheck.schema.probe_table import ProbeTable
 from replaycheck.schema.result import Result
 from replaycheck.schema.suite import Suite
 from replaycheck.schema.trace import Group
@@ -21,13 +22,14 @@ SCHEMAS: dict[str, type[Record]] = {
     "gate": GateFile,
     "result": Result,
     "admission": Admission,
+    "probe": ProbeTable,
 }
 
 
 @click.command("schema", epilog=example("replaycheck schema trace", "replaycheck schema"))
 @click.argument("name", required=False)
 def command(name: str | None) -> None:
-    """Print the JSON Schema NAME: trace, suite, gate, result or admission; without NAME, all by name."""
+    """Print the JSON Schema NAME: trace, suite, gate, result, admission or probe; without NAME, all by name."""
     if name is None:
         emit_json({each: _schema(each) for each in SCHEMAS})
         return

@@ -11,6 +11,7 @@ from replaycheck.schedule.steps import (
     Compute,
     Copy,
     CopyReason,
+    Evict,
     Row,
     RowKind,
     Schedule,
@@ -94,7 +95,7 @@ def lost_checkpoint(schedule: Schedule) -> Schedule:
             steps.append(Clear(step.destination))
         elif isinstance(step, Compute):
             steps.append(replace(step, rows=tuple(_from_zero(row, lost) for row in step.rows)))
-        elif not (isinstance(step, Copy | Commit) and step.checkpoint in gone):
+        elif not (isinstance(step, Copy | Commit | Evict) and step.checkpoint in gone):
             steps.append(step)
     return replace(schedule, steps=tuple(steps))
 

@@ -14,7 +14,16 @@ from typing import Final, Literal
 from replaycheck.errors import UsageError
 from replaycheck.model.fields import Fields, read_json_object
 
-__all__ = ["CONFIG_FILE", "KV_NORM_EPS", "LayerKind", "ModelConfig", "load_config", "parse_config"]
+__all__ = [
+    "CONFIG_FILE",
+    "KV_NORM_EPS",
+    "LayerKind",
+    "ModelConfig",
+    "kda_geometry",
+    "layer_kinds",
+    "load_config",
+    "parse_config",
+]
 
 CONFIG_FILE: Final = "config.json"
 
@@ -93,11 +102,11 @@ def load_config(path: Path) -> ModelConfig:
 def parse_config(fields: Fields) -> ModelConfig:
     """A checked configuration from the fields of a ``config.json``."""
     _refuse_other_networks(fields)
-    kinds = _layer_kinds(fields)
+    kinds = layer_kinds(fields)
     _refuse_experts(fields, len(kinds))
     heads = fields.integer("num_attention_heads", maximum=4096)
     fields.choice("num_key_value_heads", (heads, None), default=None)
-    kda_heads, kda_head_dim, conv_width = _kda_geometry(fields)
+    kda_heads, kda_head_dim, conv_width = kda_geometry(fields)
     vocab_size = fields.integer("vocab_size")
     return ModelConfig(
         vocab_size=vocab_size,
@@ -139,7 +148,7 @@ def _refuse_experts(fields: Fields, layers: int) -> None:
         )
 
 
-def _kda_geometry(fields: Fields) -> tuple[int, int, int]:
+def kda_geometry(fields: Fields) -> tuple[int, int, int]:
     """Heads, head width and convolution width of the KDA layers."""
     if "linear_attn_config" in fields.values:
         nested = fields.nested("linear_attn_config")
@@ -155,7 +164,8 @@ def _kda_geometry(fields: Fields) -> tuple[int, int, int]:
     )
 
 
-def _layer_kinds(fields: Fields) -> tuple[LayerKind, ...]:
+def layer_kinds(fields: Fields) -> tuple[LayerKind, ...]:
+    """The kind of each layer, from either spelling."""
     count = fields.integer("num_hidden_layers", maximum=_MAX_LAYERS)
     if "linear_attn_config" in fields.values:
         return _kinds_from_lists(fields.nested("linear_attn_config"), count)

@@ -16,7 +16,8 @@ from replaycheck_kernels.recurrent import RECURRENT_TORCH
 from .answer import Answer, Trial, agreement, within
 from .difference import difference, relative
 from .kernels import Regime
-from .subject import Case, Subject, words
+from .pools import against_truth
+from .subject import Case, Decays, Subject, words
 
 SPAN = 88.0
 """ln of the largest fp32 is 88.7: the inverse of a decay beyond it isn't finite."""
@@ -25,9 +26,15 @@ _LENGTHS = (1, 2, 9, 17, 33, 65)
 
 
 def error(subject: Subject) -> Answer:
-    """Error of o and of the final states against float64, in every decay regime."""
+    """Error of o and of the final states against float64, in every decay regime and every pool dtype."""
     answer = within(_against_truth(subject), "error against float64")
-    return replace(answer, example=_smallest(subject) or answer.example) if answer.verdict == "broken" else answer
+    if answer.verdict == "broken":
+        return replace(answer, example=_smallest(subject) or answer.example)
+    pooled = within(_from_pools(subject), "error from and in reduced pools")
+    numbers = (*answer.numbers, *pooled.numbers)
+    if pooled.verdict != "noise":
+        return replace(pooled if pooled.verdict == "broken" else answer, numbers=numbers)
+    return replace(answer, sentence=f"{answer.sentence}; {pooled.sentence}", numbers=numbers)
 
 
 def _smallest(subject: Subject) -> str | None:
@@ -41,8 +48,19 @@ def _smallest(subject: Subject) -> str | None:
 
 
 def _against_truth(subject: Subject) -> Iterator[Trial]:
+    """Every decay; and the largest batch, where a launch may choose another kernel."""
     for decay in subject.decays():
         yield _trial(subject, subject.case(subject.sizes.lengths, decay))
+    largest = max(subject.sizes.batches)
+    yield _trial(subject, subject.case((subject.sizes.each,) * largest), f"batch {largest}")
+
+
+def _from_pools(subject: Subject) -> Iterator[Trial]:
+    for decay in subject.several():
+        case = subject.case(subject.sizes.lengths, decay)
+        for dtype in subject.found.can.pool_dtypes:
+            if dtype is not torch.float32:
+                yield against_truth(subject, case, dtype)
 
 
 def _trial(subject: Subject, case: Case, suffix: str = "") -> Trial:
@@ -73,7 +91,7 @@ def spans(subject: Subject) -> Answer:
 
 def _wide(subject: Subject) -> Iterator[Case]:
     """Bounded decays at −5 a token span 80 in 16 tokens and 320 in a chunk; the others −8, 128 and 512."""
-    for decay in subject.decays():
+    for decay in (each for each in subject.decays() if not each[0].recorded):
         if decay[1] is not None:
             strong = Regime(f"{decay[0].name}, saturated", decay[0].A_log, torch.full_like(decay[0].dt_bias, 8.0))
             yield subject.case(subject.sizes.lengths[:2], (strong, decay[1]))
@@ -132,16 +150,25 @@ def _inverse_decay(x: KdaInputs) -> Tensor:
 
 def forms(subject: Subject) -> Answer:
     """The chunk form against the recurrent form: noise, never a bug by itself."""
-    case, wanted = subject.case(subject.sizes.lengths), "recurrent" if subject.form == "chunk" else "chunk"
+    wanted = "recurrent" if subject.form == "chunk" else "chunk"
     try:
         device = subject.device if subject.found.runs_on(subject.device) else None
         other = replace(subject, found=subject.provider.kernel(subject.found.kind, wanted, device))
-        found, predicted, name = other.run(case), other.predicted(case), other.found.name
+        trials, name = [_both_forms(subject, other, decay) for decay in subject.several()], other.found.name
     except ProviderError:
-        found = RECURRENT_TORCH(case.inputs, case.initial, (), subject.recipe(case.inputs))
-        predicted, name = subject.predicted(case), RECURRENT_TORCH.name
-    mine = subject.predicted(case)
-    mean = Predicted((mine.state + predicted.state) / 2, (mine.output + predicted.output) / 2)
-    answer = agreement([Trial(words(subject.sizes.lengths), subject.run(case), found, mean)], f"against {name}")
+        trials, name = [_both_forms(subject, None, decay) for decay in subject.several()], RECURRENT_TORCH.name
+    answer = agreement(trials, f"against {name}")
     beyond = f"{answer.sentence}; not a bug by itself, see error"
     return replace(answer, verdict="noise", sentence=beyond) if answer.verdict == "broken" else answer
+
+
+def _both_forms(subject: Subject, other: Subject | None, decay: Decays) -> Trial:
+    """``other``: None takes our recurrent form under the same recipe."""
+    case = subject.case(subject.sizes.lengths, decay)
+    mine = predicted = subject.predicted(case)
+    if other is None:
+        found = RECURRENT_TORCH(case.inputs, case.initial, (), subject.recipe(case.inputs))
+    else:
+        found, predicted = other.run(case), other.predicted(case)
+    mean = Predicted((mine.state + predicted.state) / 2, (mine.output + predicted.output) / 2)
+    return Trial(f"{case.name}, {words(case.inputs.lengths())}", subject.run(case), found, mean)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import isfinite
 
-from replaycheck.schema.probe_table import CellVerdict, ProbeCell
+from replaycheck.schema.probe_table import CellVerdict, ProbeCell, ProbeNumber
 from replaycheck_kernels.contract import KdaOutput
 from replaycheck_kernels.error_model import Predicted
 
@@ -30,6 +30,7 @@ class Answer:
     number: float | None = None
     predicted: float | None = None
     example: str = ""
+    numbers: tuple[ProbeNumber, ...] = ()
 
     def cell(self, name: str) -> ProbeCell:
         return ProbeCell(
@@ -39,6 +40,7 @@ class Answer:
             number=_finite(self.number),
             predicted=_finite(self.predicted),
             example=self.example,
+            numbers=self.numbers,
         )
 
 
@@ -70,6 +72,14 @@ class _Gap:
     @property
     def example(self) -> str:
         return f"{self.where}: {self.difference.text()}"
+
+    def number(self) -> ProbeNumber:
+        return ProbeNumber(
+            where=self.where,
+            tensor=self.difference.tensor,
+            number=_finite(self.difference.relative),
+            predicted=_finite(self.allowed),
+        )
 
 
 def agreement(trials: Iterable[Trial], what: str, must: bool = False) -> Answer:
@@ -112,13 +122,13 @@ def within(trials: Iterable[Trial], what: str) -> Answer:
         return Answer("exact", f"{what}: none in {count} cases")
     worst = max(gaps, key=lambda gap: (gap.beyond, gap.difference.relative))
     beyond = [gap.where for gap in gaps if gap.beyond]
-    size = worst.difference.relative
+    size, numbers = worst.difference.relative, tuple(gap.number() for gap in gaps)
     if beyond:
         named = ", ".join(dict.fromkeys(beyond))
         sentence = f"{what}: {size:.2g}, the recipe predicts {worst.allowed:.2g} or less; beyond it: {named}"
-        return Answer("broken", sentence, size, worst.allowed, worst.example)
+        return Answer("broken", sentence, size, worst.allowed, worst.example, numbers)
     sentence = f"{what}: {size:.2g} at most ({worst.where}); the recipe predicts {worst.allowed:.2g} or less"
-    return Answer("noise", sentence, size, worst.allowed)
+    return Answer("noise", sentence, size, worst.allowed, numbers=numbers)
 
 
 def _finite(number: float | None) -> float | None:

@@ -1,4 +1,4 @@
-"""The probes of a run: stores, and our kernels against the oracle."""
+"""The probes of a run: stores, and the run's kernels against the oracle."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from torch import Tensor
 from replaycheck.schema.result import ProbeResult
 from replaycheck.schema.trace import Group
 from replaycheck.subjects.lab.kda import KdaWeights
+from replaycheck.subjects.lab.kernels import KernelChoice, lab_kernels
 from replaycheck.subjects.lab.network import Network, RowInput
 from replaycheck.subjects.lab.pool import cast
 from replaycheck.traces.tree import request_paths
 from replaycheck_kernels.recipe import Recipe, preset
-from replaycheck_kernels.registry import ours
 
 from .double_rounding import Cast, probe_double_rounding
 from .kernels import probe_kernel, regimes
@@ -30,12 +30,16 @@ def real_states(network: Network, groups: Sequence[Group]) -> NDArray[np.float32
     longest = max((path for group in groups for path in request_paths(group)), key=lambda path: path.prompt)
     with torch.no_grad():
         row = RowInput(longest.tokens[: longest.prompt], 0, "chunk", network.empty_state(), first_logit=longest.prompt)
-        return network.forward([row])[0].final.temporal.to(torch.float32).numpy()
+        return network.forward([row])[0].final.temporal.to(torch.float32).cpu().numpy()
 
 
 def state_probes(network: Network, groups: Sequence[Group], store: Cast = cast) -> tuple[ProbeResult, ...]:
     """Probes of state operations on a real model's states."""
-    return (probe_double_rounding(real_states(network, groups), store),)
+
+    def on_device(state: Tensor, dtype: torch.dtype) -> Tensor:
+        return store(state.to(network.device), dtype).cpu()
+
+    return (probe_double_rounding(real_states(network, groups), on_device),)
 
 
 def learnt_decays(model: Path, recipe: str) -> list[tuple[Tensor, Tensor]]:
@@ -49,11 +53,18 @@ def learnt_decays(model: Path, recipe: str) -> list[tuple[Tensor, Tensor]]:
     return found[:: max(1, len(found) - 1)]
 
 
-def kernel_probes(model: Path, recipe: str, seed: int, spoil: Spoil | None = None) -> Iterator[ProbeResult]:
-    """Each kernel form under the exact recipe and the run's, over decay regimes, those learnt by the model included."""
+def kernel_probes(
+    model: Path, recipe: str, choice: KernelChoice, seed: int, spoil: Spoil | None = None
+) -> Iterator[ProbeResult]:
+    """Each kernel form under the run's recipe, over decay regimes, those learnt by the model included.
+
+    Ours on the CPU run under ``exact``, too, where only fp32 rounds.
+    """
     learnt = learnt_decays(model, recipe)
-    for name in dict.fromkeys(("exact", recipe)):
+    names = ("exact", recipe) if choice == KernelChoice() else (recipe,)
+    for name in dict.fromkeys(names):
         claimed = preset(name)
-        for kernel in ours(claimed, "cpu").values():
+        run_as = spoil(claimed) if spoil else claimed
+        for kernel in lab_kernels(choice, run_as).kernels().values():
             for regime in regimes(seed, learnt):
-                yield probe_kernel(kernel, claimed, regime, seed, spoil(claimed) if spoil else None)
+                yield probe_kernel(kernel, claimed, regime, seed, run_as, choice.device)

@@ -1,7 +1,8 @@
 """``probe kernels``: a table, and with ``--out`` a folder.
 
 environment.json   versions, device, command, times
-probe.json         the table; the same inputs and seed give the same bytes
+probe.json         the table; on the CPU the same inputs and seed give the same bytes
+times.json         seconds a kernel and property, and the configurations that autotuning chose
 probe.html         the same for reading
 """
 
@@ -22,14 +23,22 @@ from replaycheck.replay.store import create_run
 from replaycheck.report.probe_html import probe_page
 from replaycheck.schema.environment import Environment
 from replaycheck.schema.probe_table import ProbeTable
+from replaycheck.schema.probe_times import ProbeTimes
 from replaycheck.schema.result import ProbeResult
+from replaycheck.schema.trace import Group
+from replaycheck.subjects.lab.kernels import KernelChoice
 
 from .collection import kernel_probes, learnt_decays
+from .recorder import record
 from .table import OURS, Request, Say, probe_table, providers
 
 
-def probe_kernels(request: Request, model: Path, out: Path | None, say: Say) -> ProbeTable:
-    """Probe with the decays that ``model`` learnt; nothing is written, nor long work begun, before all names are known.
+def probe_kernels(
+    request: Request, model: Path, groups: Sequence[Group], out: Path | None, say: Say
+) -> tuple[ProbeTable, ProbeTimes]:
+    """Probe with the decays that ``model`` learnt, and with its activations on the longest prompt of ``groups``.
+
+    Nothing is written, nor long work begun, before all names are known.
 
     Raises:
         UsageError: an unknown provider, kernel or recipe, or a folder that isn't empty.
@@ -40,14 +49,16 @@ def probe_kernels(request: Request, model: Path, out: Path | None, say: Say) -> 
     torch.set_num_threads(1)
     environment = _environment(request, model)
     run = create_run(environment, out) if out else None
-    request = replace(request, learnt=tuple(learnt_decays(model, request.recipe)))
-    table = probe_table(request, _of_a_run(request, model), say)
+    learnt, recording = tuple(learnt_decays(model, request.recipe)), record(model, groups)
+    request = replace(request, learnt=learnt, recording=recording)
+    table, times = probe_table(request, _of_a_run(request, model), say)
     if run:
         environment = finished(environment)
         write_json(run.environment, environment)
         write_json(run.path / "probe.json", table)
-        write_atomically(run.path / "probe.html", probe_page(table, environment).encode("utf-8"))
-    return table
+        write_json(run.path / "times.json", times)
+        write_atomically(run.path / "probe.html", probe_page(table, times, environment).encode("utf-8"))
+    return table, times
 
 
 def require_gpu(device: str) -> None:
@@ -62,7 +73,7 @@ def _of_a_run(request: Request, model: Path) -> Sequence[ProbeResult]:
     """What ``run`` probes: our kernels that it would use on the CPU, at the model's widths."""
     if OURS not in request.specs or request.device != "cpu":
         return ()
-    found = kernel_probes(model, request.recipe, request.seed, request.spoil)
+    found = kernel_probes(model, request.recipe, KernelChoice(), request.seed, request.spoil)
     return [each for each in found if not request.only or any(part in each.name for part in request.only)]
 
 
@@ -73,6 +84,7 @@ def _environment(request: Request, model: Path) -> Environment:
         "recipe": request.recipe,
         "seed": str(request.seed),
         "device": request.device,
+        "autotune": str(request.autotune),
         "model digest": digest(model),
     }
     name = torch.cuda.get_device_name() if request.device == "cuda" else None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from math import hypot
 
 import torch
 from torch import Tensor
@@ -16,10 +17,12 @@ from torch import Tensor
 from replaycheck.schema.result import ProbeResult
 from replaycheck_kernels.activation import log_decay
 from replaycheck_kernels.contract import KdaInputs, StateKernel
-from replaycheck_kernels.error_model import predict
+from replaycheck_kernels.error_model import Predicted, predict
 from replaycheck_kernels.oracle import ORACLE_KERNEL
 from replaycheck_kernels.precision import round_to
 from replaycheck_kernels.recipe import Recipe
+
+from .elementwise import elementwise
 
 LENGTHS = (130, 1, 63, 64, 65)
 HEADS, KEY, VALUE = 2, 128, 96
@@ -27,11 +30,12 @@ HEADS, KEY, VALUE = 2, 128, 96
 
 @dataclass(frozen=True)
 class Regime:
-    """Decay parameters: A_log [H], dt_bias [H, K]."""
+    """Decay parameters: A_log [H], dt_bias [H, K]. ``recorded``: the tokens are a model's, too, not random ones."""
 
     name: str
     A_log: Tensor
     dt_bias: Tensor
+    recorded: bool = False
 
 
 def regimes(seed: int, learnt: Sequence[tuple[Tensor, Tensor]] = ()) -> Iterator[Regime]:
@@ -71,25 +75,34 @@ def inputs(regime: Regime, recipe: Recipe, seed: int) -> KdaInputs:
 
 
 def _relative(x: Tensor, reference: Tensor) -> float:
-    return float((x.double() - reference).norm() / reference.norm())
+    return float((x.cpu().double() - reference).norm() / reference.norm())
 
 
 def probe_kernel(
-    kernel: StateKernel, claimed: Recipe, regime: Regime, seed: int, run_as: Recipe | None = None
+    kernel: StateKernel,
+    claimed: Recipe,
+    regime: Regime,
+    seed: int,
+    run_as: Recipe | None = None,
+    device: str = "cpu",
 ) -> ProbeResult:
-    """Compare one kernel with the oracle.
+    """Compare one kernel with the oracle, which runs on the CPU.
 
     Args:
         claimed: the recipe whose prediction judges.
         run_as: the recipe that really runs, if a fault makes it another one.
+        device: where the kernel runs.
     """
     x = inputs(regime, claimed, seed)
     draws = torch.Generator().manual_seed(seed + 1)
     initial = torch.randn(len(LENGTHS), HEADS, VALUE, KEY, generator=draws) * 0.1
     truth = ORACLE_KERNEL(x, initial, (), claimed)
-    found = kernel(x, initial, (), run_as or claimed)
+    found = kernel(x.to(device), initial.to(device), (), run_as or claimed)
     span = _span(x, claimed)
     predicted = predict(claimed, kernel.form, KEY, span)
+    if device != "cpu":
+        functions = elementwise(x, claimed, on_gpu=True)
+        predicted = Predicted(hypot(predicted.state, functions), hypot(predicted.output, functions))
     o, state = _relative(found.o, truth.o), _relative(found.final, truth.final)
     ratio = max(o / predicted.output, state / predicted.state)
     return ProbeResult(

@@ -4,32 +4,52 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, permutations
 
 import torch
 
 from replaycheck_kernels.contract import KdaOutput
 
 from .answer import Answer, Trial, agreement
-from .subject import Case, Subject, words
+from .subject import Case, Decays, Subject, words
 
 
 def repeat(subject: Subject) -> Answer:
     """The same call twice."""
-    case = subject.case(subject.sizes.lengths)
-    trial = Trial(words(subject.sizes.lengths), subject.run(case), subject.run(case), subject.predicted(case))
-    return agreement([trial], "the same call twice", must=True)
+
+    def trials() -> Iterator[Trial]:
+        for decay in subject.several():
+            case = subject.case(subject.sizes.lengths, decay)
+            where = f"{case.name}, {words(subject.sizes.lengths)}"
+            yield Trial(where, subject.run(case), subject.run(case), subject.predicted(case))
+
+    return agreement(trials(), "the same call twice", must=True)
 
 
 def alone(subject: Subject) -> Answer:
-    """A pack against each of its sequences alone, in several orders; pairs come first, as smaller examples."""
-    case = subject.case(subject.sizes.lengths)
-    count = len(subject.sizes.lengths)
-    single = [subject.run(case.alone(r)) for r in range(count)]
-    backward = list(reversed(range(count)))
-    orders = [*map(list, pairwise(range(count))), backward[:2], list(range(count)), backward, [*range(1, count), 0]]
-    distinct = [list(order) for order in dict.fromkeys(map(tuple, orders))]
-    return agreement(_packed(subject, case, single, distinct), "packed against alone")
+    """A pack against each of its sequences alone; pairs come first, as smaller examples.
+
+    Every order of the whole pack in the first regime; in the others the order as it is, backward and turned by one.
+    """
+
+    def trials() -> Iterator[Trial]:
+        for number, decay in enumerate(subject.several()):
+            case = subject.case(subject.sizes.lengths, decay)
+            count = len(subject.sizes.lengths)
+            single = [subject.run(case.alone(r)) for r in range(count)]
+            backward = list(reversed(range(count)))
+            few = [
+                *map(list, pairwise(range(count))),
+                backward[:2],
+                list(range(count)),
+                backward,
+                [*range(1, count), 0],
+            ]
+            every = map(list, permutations(range(count))) if not number else ()
+            distinct = [list(order) for order in dict.fromkeys(map(tuple, [*few, *every]))]
+            yield from _packed(subject, case, single, distinct)
+
+    return agreement(trials(), "packed against alone, in every order")
 
 
 def _packed(subject: Subject, case: Case, single: Sequence[KdaOutput], orders: Sequence[list[int]]) -> Iterator[Trial]:
@@ -38,37 +58,47 @@ def _packed(subject: Subject, case: Case, single: Sequence[KdaOutput], orders: S
         pack = case.part(*((r, 0, lengths[r]) for r in order))
         got = subject.run(pack)
         for place, r in enumerate(order):
-            where = f"{words([lengths[each] for each in order])}, sequence {place}"
+            where = f"{case.name}, {words([lengths[each] for each in order])}, sequence {place}"
             yield Trial(where, taken(got, pack, place), single[r], subject.predicted(case.alone(r)))
 
 
 def batch(subject: Subject) -> Answer:
     """The first and the last of a growing batch against the same sequences alone."""
-    largest, each = max(subject.sizes.batches), subject.sizes.each
-    case = subject.case((each,) * largest)
-    first = subject.run(case.alone(0))
 
     def trials() -> Iterator[Trial]:
-        for size in sorted(subject.sizes.batches):
-            pack = case.part(*((r, 0, each) for r in range(size)))
-            got, where = subject.run(pack), f"batch {size} of {words((each,))}"
-            predicted = subject.predicted(case.alone(0))
-            yield Trial(f"{where}, sequence 0", taken(got, pack, 0), first, predicted)
-            last = subject.run(case.alone(size - 1))
-            yield Trial(f"{where}, sequence {size - 1}", taken(got, pack, size - 1), last, predicted)
+        for decay in subject.several():
+            yield from _batches(subject, decay)
 
     return agreement(trials(), f"batches of {', '.join(map(str, sorted(subject.sizes.batches)))}")
+
+
+def _batches(subject: Subject, decay: Decays) -> Iterator[Trial]:
+    largest, each = max(subject.sizes.batches), subject.sizes.each
+    case = subject.case((each,) * largest, decay)
+    first, predicted = subject.run(case.alone(0)), subject.predicted(case.alone(0))
+    for size in sorted(subject.sizes.batches):
+        pack = case.part(*((r, 0, each) for r in range(size)))
+        got, where = subject.run(pack), f"{case.name}, batch {size} of {words((each,))}"
+        yield Trial(f"{where}, sequence 0", taken(got, pack, 0), first, predicted)
+        last = subject.run(case.alone(size - 1))
+        yield Trial(f"{where}, sequence {size - 1}", taken(got, pack, size - 1), last, predicted)
 
 
 def future(subject: Subject) -> Answer:
     """The same prefix with more and more tokens after it: do they change the prefix's outputs?"""
 
     def trials() -> Iterator[Trial]:
-        for decay in subject.decays():
-            if decay[0].name in ("kimi", subject.usual()[0].name) or decay[1] is not None:
-                yield from _prefixes(subject, subject.case((max(subject.sizes.lengths),), decay))
+        for decay in _both_diagonals(subject):
+            yield from _prefixes(subject, subject.case((max(subject.sizes.lengths),), decay))
 
     return agreement(trials(), "a prefix with tokens after it")
+
+
+def _both_diagonals(subject: Subject) -> list[Decays]:
+    """Also a bounded decay, where diagonal blocks are computed in another way."""
+    bounded = [decay for decay in subject.decays() if decay[1] is not None]
+    several = subject.several()
+    return several + [decay for decay in bounded if decay[0].name not in {other.name for other, _ in several}]
 
 
 def _prefixes(subject: Subject, case: Case) -> Iterator[Trial]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from replaycheck.schema.probe_table import ProbeCell, ProbeProperty
 from replaycheck_kernels.providers import ProviderError
 
-from . import accuracy, layout, packing, snapshots, stores
+from . import accuracy, claim, layout, packing, snapshots, stores
 from .answer import Answer, CannotProbe
 from .subject import Subject
 
@@ -29,13 +29,14 @@ class Property:
 _NUMBERS, _STATES, _NEIGHBOURS = "numbers", "states", "neighbours"
 
 PROPERTIES = (
-    Property("error", _NUMBERS, "error of o and state against float64, over decays", accuracy.error),
+    Property("error", _NUMBERS, "error of o and state against float64, over decays and pools", accuracy.error),
+    Property("recipe", _NUMBERS, "what it exposes against the emulator of its recipe", claim.claim),
     Property("spans", _NUMBERS, "finite where decays span more than 88 nat", accuracy.spans),
     Property("activation", _NUMBERS, "beta and decay activated once", accuracy.activation),
     Property("layout", _NUMBERS, "states are [V, K]; K ≠ V", layout.layout),
     Property("forms", _NUMBERS, "chunk against recurrent form", accuracy.forms),
     Property("off-grid", _NUMBERS, "cut and carried on off the chunk grid", snapshots.off_grid),
-    Property("restore", _STATES, "restored at each chunk boundary and carried on", snapshots.restore),
+    Property("restore", _STATES, "restored at each chunk boundary and carried on, each pool", snapshots.restore),
     Property("snapshot", _STATES, "a snapshot is the accumulator at its token", snapshots.snapshot),
     Property("asking", _STATES, "asking for a snapshot changes nothing", snapshots.asking),
     Property("stores", _STATES, "a store is one direct cast, each pool dtype", stores.stores),

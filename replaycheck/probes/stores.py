@@ -5,50 +5,47 @@ Where the engine's own in-place call is there, it is probed; other kernels retur
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from replaycheck_kernels.contract import KdaInputs, KdaOutput, run_on_slots
+from replaycheck_kernels.contract import KdaInputs, KdaOutput
 from replaycheck_kernels.error_model import predict
-from replaycheck_kernels.precision import Precision, spacing
+from replaycheck_kernels.precision import spacing
 from replaycheck_kernels.recipe import EXACT
 
 from .answer import Answer, CannotProbe, Trial, agreement
 from .difference import Difference, difference
 from .packing import poisoned, taken
-from .subject import Case, Subject, words
+from .pools import PRECISION, in_place, make_pool, pool_name
+from .subject import Case, Decays, Subject, words
 
-PRECISION = {torch.float32: Precision.FP32, torch.bfloat16: Precision.BF16, torch.float16: Precision.FP16}
 _BITS = {torch.float32: 23, torch.bfloat16: 7, torch.float16: 10}
 _HALF = 0.5
 """Chance gives 2^-13 at most, and a rounded state everything; small integers and zeros may fit in between."""
-SPARE = 3
-"""Slots that nothing may touch, besides one between any two that are used."""
 
 
 def stores(subject: Subject) -> Answer:
     """A state stored in each pool dtype is one direct cast of the fp32 accumulator."""
-    case = _short(subject)
-    if rounded := _rounded(subject.run(case).final):
-        return Answer("broken", rounded)
-    shares = {}
-    for dtype in subject.found.can.pool_dtypes:
+    shares: dict[str, tuple[float, float, str]] = {}
+    for case, dtype in _stored_cases(subject):
+        if rounded := _rounded(subject.run(case).final):
+            return Answer("broken", rounded)
         gap, stored = _stored_against_cast(subject, case, dtype)
         if gap is None:
             continue
         bound = _on_boundary(subject, dtype)
         steps = gap_in_units(stored[0], stored[1], dtype)
-        example = f"{_name(dtype)} pool, {words(case.inputs.lengths())}: {gap.text()}"
-        shares[_name(dtype)] = (gap.differing / gap.elements, bound, example)
+        example = f"{case.name}, {pool_name(dtype)} pool, {words(case.inputs.lengths())}: {gap.text()}"
+        found = (gap.differing / gap.elements, bound, example)
+        shares[pool_name(dtype)] = max(found, shares.get(pool_name(dtype), found))
         if steps > 1 or gap.differing > max(3, bound * gap.elements):
-            sentence = (
-                f"{_name(dtype)} pool: {gap.differing} elements aren't one cast of the accumulator, by {steps:g} ulp"
-            )
+            count = f"{gap.differing} elements aren't one cast of the accumulator, by {steps:g} ulp"
+            sentence = f"{pool_name(dtype)} pool: {count}"
             return Answer("broken", sentence, gap.differing / gap.elements, bound, example)
-    pools = ", ".join(map(_name, subject.found.can.pool_dtypes))
+    pools = ", ".join(map(pool_name, subject.found.can.pool_dtypes))
     if not shares:
         return Answer("exact", f"one direct cast into {pools}")
     name, (share, bound, example) = max(shares.items(), key=lambda item: item[1][0])
@@ -63,33 +60,22 @@ def _stored_against_cast(
 ) -> tuple[Difference | None, tuple[Tensor, Tensor]]:
     """The pool's bytes, and the final states of the same call in fp32, cast."""
     first = case.initial.to(dtype)
-    slots, pool = _pool(subject, first, dtype)
-    _in_place(subject, case, pool, slots)
+    slots, pool = make_pool(subject, first, dtype)
+    in_place(subject, case, pool, slots)
     wanted = subject.run(case.begun(first.to(case.initial.dtype))).final.to(dtype)
     return difference("state", pool[slots], wanted), (pool[slots], wanted)
 
 
-def _short(subject: Subject) -> Case:
+def _stored_cases(subject: Subject) -> Iterator[tuple[Case, torch.dtype]]:
+    for decay in subject.several():
+        case = _short(subject, decay)
+        yield from ((case, dtype) for dtype in subject.found.can.pool_dtypes)
+
+
+def _short(subject: Subject, decay: Decays | None = None) -> Case:
     """A recurrent call on a pool rounds at each token, so it gets one token."""
     lengths = subject.sizes.lengths if subject.form == "chunk" else (1,) * len(subject.sizes.lengths)
-    return subject.case(lengths)
-
-
-def _pool(subject: Subject, first: Tensor, dtype: torch.dtype) -> tuple[list[int], Tensor]:
-    """A pool of NaN with the initial states in every second slot, the last sequence first."""
-    count = len(first)
-    slots = [subject.found.can.first_slot + 2 * i + 1 for i in reversed(range(count))]
-    pool = torch.full((max(slots) + SPARE, *first.shape[1:]), torch.nan, dtype=dtype, device=first.device)
-    pool[slots] = first
-    return slots, pool
-
-
-def _in_place(subject: Subject, case: Case, pool: Tensor, slots: Sequence[int]) -> Tensor:
-    """The engine's call, or the contract's for a kernel without one."""
-    recipe = subject.recipe(case.inputs)
-    if subject.found.on_pool is None:
-        return run_on_slots(subject.found.kernel, case.inputs, pool, slots, slots, (), recipe)
-    return subject.found.on_pool(case.inputs, pool, slots, (), recipe).o
+    return subject.case(lengths, decay)
 
 
 def gap_in_units(found: Tensor, expected: Tensor, dtype: torch.dtype) -> float:
@@ -115,7 +101,9 @@ def _rounded(final: Tensor) -> str | None:
     for dtype in (torch.bfloat16, torch.float16):
         share = float((final.to(dtype).to(final.dtype) == final).double().mean())
         if share > _HALF:
-            return f"{share:.0%} of the elements of its final states fit {_name(dtype)}: they aren't fp32 accumulators"
+            return (
+                f"{share:.0%} of the elements of its final states fit {pool_name(dtype)}: they aren't fp32 accumulators"
+            )
     return None
 
 
@@ -142,13 +130,13 @@ def _copy(case: Case) -> KdaInputs:
 def _slots_kept(subject: Subject) -> Answer | None:
     case = _short(subject)
     for dtype in subject.found.can.pool_dtypes:
-        slots, pool = _pool(subject, case.initial.to(dtype), dtype)
-        _in_place(subject, case, pool, slots)
+        slots, pool = make_pool(subject, case.initial.to(dtype), dtype)
+        in_place(subject, case, pool, slots)
         others = [slot for slot in range(len(pool)) if slot not in slots]
         kept = torch.full_like(pool[others], torch.nan)
         if gap := difference("slot", pool[others], kept):
             slot = others[gap.worst[0]]
-            where = f"{_name(dtype)} pool, {words(case.inputs.lengths())}, slots {slots} given"
+            where = f"{pool_name(dtype)} pool, {words(case.inputs.lengths())}, slots {slots} given"
             return Answer(
                 "broken", f"the call wrote to slot {slot}, which isn't its own", example=f"{where}: {gap.text()}"
             )
@@ -169,8 +157,8 @@ def fp16_range(subject: Subject) -> Answer:
     if torch.float16 not in subject.found.can.pool_dtypes:
         raise CannotProbe("it has no fp16 pool")
     case = _extreme(subject)
-    slots, pool = _pool(subject, case.initial.half(), torch.float16)
-    _in_place(subject, case, pool, slots)
+    slots, pool = make_pool(subject, case.initial.half(), torch.float16)
+    in_place(subject, case, pool, slots)
     final = subject.run(case).final
     wanted, stored = final.half(), pool[slots]
     steps = gap_in_units(stored, wanted, torch.float16) if not bool(wanted.isinf().all()) else 0.0
@@ -195,7 +183,3 @@ def _extreme(subject: Subject) -> Case:
     v[..., 0::4], v[..., 1::4] = 2.0**18, 2.0**-16
     b = torch.zeros_like(x.b)
     return Case("extreme", replace(x, k=k, v=v, b=b), torch.zeros_like(case.initial))
-
-
-def _name(dtype: torch.dtype) -> str:
-    return str(PRECISION[dtype])

@@ -19,11 +19,14 @@ from replaycheck_kernels.recipe import Recipe, preset
 
 from .elementwise import elementwise
 from .kernels import Regime, regimes
+from .recording import Recording
 
 TOKENS = ("q", "k", "v", "a", "b")
 LOWER_BOUND = -5.0
 
 Learnt = Sequence[tuple[Tensor, Tensor]]
+Decays = tuple[Regime, float | None]
+"""A regime, and the lower bound of its decay if it has one."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,7 @@ class Sizes:
         boundaries: chunks of the sequence that is restored at every one of them.
         each: tokens of each sequence of a batch.
         prefixes: lengths that are given more and more tokens after them.
+        regimes: decays of properties other than ``error``, by the beginning of their names; () means all.
     """
 
     heads: int
@@ -44,14 +48,15 @@ class Sizes:
     batches: tuple[int, ...]
     each: int
     prefixes: tuple[int, ...] = (1, 2, 5, 17, 33, 64)
+    regimes: tuple[str, ...] = ("kimi", "mild", "bound")
 
 
 SMALL = Sizes(2, 32, 24, (70, 1, 64, 33), 3, (1, 2, 8, 64), 5)
 """On the CPU. K ≠ V; lengths round the chunk of 64."""
-INTERPRETED = Sizes(1, 32, 32, (66, 5), 2, (1, 2), 5, (2, 18))
-"""In Triton's interpreter, where a call of a chunk kernel takes about a second."""
-DEVICE = Sizes(4, 128, 128, (130, 1, 64, 63, 65), 5, (1, 2, 8, 64), 70)
-"""On a GPU: an engine's widths, a batch of 64 with more than 256 blocks."""
+INTERPRETED = Sizes(1, 32, 32, (66, 5), 2, (1, 2), 5, (2, 18), ("mild",))
+"""In Triton's interpreter, where a call of a chunk kernel takes about a second. Mild decays keep what a restore loses."""
+DEVICE = Sizes(4, 128, 128, (130, 1, 64, 63, 65), 5, (1, 2, 8, 64), 70, regimes=())
+"""On a GPU: an engine's widths, lengths round one chunk and two, a batch of 64 with more than 256 blocks, all decays."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +94,7 @@ class Subject:
 
     Attributes:
         asked: the recipe to run where the kernel claims none.
+        recording: a model's activations, which then are one more regime.
     """
 
     provider: Provider
@@ -98,6 +104,7 @@ class Subject:
     sizes: Sizes = SMALL
     seed: int = 0
     learnt: Learnt = field(default=())
+    recording: Recording | None = None
 
     @property
     def form(self) -> str:
@@ -117,21 +124,36 @@ class Subject:
         return self.found.kernel(case.inputs, case.initial, rows, self.recipe(case.inputs))
 
     def truth(self, case: Case) -> KdaOutput:
-        return ORACLE_KERNEL(case.inputs, case.initial, (), self.recipe(case.inputs))
+        """Computed on the CPU: on a GPU its small steps would wait for the kernels of other processes."""
+        found = ORACLE_KERNEL(case.inputs.to("cpu"), case.initial.cpu(), (), self.recipe(case.inputs))
+        return KdaOutput(*(x.to(self.device) for x in (found.o, found.final, found.snapshots)))
 
     def predicted(self, case: Case) -> Predicted:
         """What the recipe predicts, and the fp32 rounding of single elements, which weighs in narrow heads."""
         recipe = self.recipe(case.inputs)
-        found, single = predict_for(case.inputs, recipe, self.form), elementwise(case.inputs, recipe)
+        found, single = (
+            predict_for(case.inputs, recipe, self.form),
+            elementwise(case.inputs, recipe, self.device == "cuda"),
+        )
         return Predicted(hypot(found.state, single), hypot(found.output, single))
 
-    def decays(self) -> Iterator[tuple[Regime, float | None]]:
+    def decays(self) -> Iterator[Decays]:
         """Each regime in this kernel's shape, with its lower bound if it has one."""
         named = {regime.name: regime for regime in regimes(self.seed, self.learnt)}
         if Decay.SOFTPLUS in self.found.can.decays:
             yield from ((self._fitted(regime), None) for regime in named.values())
-        if Decay.LOWER_BOUND in self.found.can.decays and self.found.kind is ModelKind.KDA:
+        bounded = Decay.LOWER_BOUND in self.found.can.decays and self.found.kind is ModelKind.KDA
+        if bounded:
             yield replace(self._fitted(named["kimi"]), name=f"bound {LOWER_BOUND:g}"), LOWER_BOUND
+        if self.recording is not None:
+            real = Regime("recorded", self.recording.A_log, self.recording.dt_bias, recorded=True)
+            only = bounded and Decay.SOFTPLUS not in self.found.can.decays
+            yield (replace(real, name=f"recorded, bound {LOWER_BOUND:g}"), LOWER_BOUND) if only else (real, None)
+
+    def several(self) -> list[Decays]:
+        """The regimes of properties that compare a kernel with itself; at least one."""
+        found, wanted = list(self.decays()), self.sizes.regimes
+        return [each for each in found if not wanted or each[0].name.startswith(wanted)] or found[:1]
 
     def _fitted(self, regime: Regime) -> Regime:
         """Heads repeated and channels cut to this kernel's; one channel for GDN."""
@@ -140,19 +162,22 @@ class Subject:
         channels = torch.arange(width) % regime.dt_bias.shape[1]
         return Regime(regime.name, regime.A_log[heads], regime.dt_bias[heads][:, channels])
 
-    def usual(self) -> tuple[Regime, float | None]:
+    def usual(self) -> Decays:
         """The regime of the properties that need only one: Kimi's initialisation, if the kernel has that decay."""
         found = list(self.decays())
         return next((each for each in found if each[0].name == "kimi"), found[0])
 
-    def case(self, lengths: Sequence[int], decay: tuple[Regime, float | None] | None = None) -> Case:
-        """A random pack of sequences of these lengths."""
+    def case(self, lengths: Sequence[int], decay: Decays | None = None) -> Case:
+        """A pack of sequences of these lengths: random, or cut from the recording one after the other."""
         regime, bound = decay or self.usual()
+        return self._recorded(lengths, regime, bound) if regime.recorded else self._random(lengths, regime, bound)
+
+    def _random(self, lengths: Sequence[int], regime: Regime, bound: float | None) -> Case:
         draws, tokens, z = torch.Generator().manual_seed(self.seed), sum(lengths), self.sizes
         claimed = preset(next(iter(self.found.can.claims), self.unclaimed()))
 
         def normal(*shape: int) -> Tensor:
-            return round_to(torch.randn(*shape, generator=draws), claimed.activation).to(self.device)
+            return round_to(torch.randn(*shape, generator=draws), claimed.activation)
 
         x = KdaInputs(
             q=normal(tokens, z.heads, z.key),
@@ -160,13 +185,35 @@ class Subject:
             v=normal(tokens, z.heads, z.value),
             a=normal(tokens, z.heads, regime.dt_bias.shape[1]) * 0.5,
             b=normal(tokens, z.heads),
-            A_log=regime.A_log.to(self.device),
-            dt_bias=regime.dt_bias.to(self.device),
+            A_log=regime.A_log,
+            dt_bias=regime.dt_bias,
             offsets=(0, *accumulate(lengths)),
             lower_bound=bound,
         )
         initial = torch.randn(len(lengths), z.heads, z.value, z.key, generator=draws) * 0.1
-        return Case(f"{regime.name} decay", x, initial.to(self.device, x.v.dtype))
+        return self._placed(regime, x, initial)
+
+    def _recorded(self, lengths: Sequence[int], regime: Regime, bound: float | None) -> Case:
+        """The model's own width; every sequence begins with the state that the model's text ended in."""
+        assert self.recording is not None
+        real, channels = self.recording.heads(self.sizes.heads), 1 if self.found.kind is ModelKind.GDN else None
+        index = torch.arange(sum(lengths)) % len(real.q)
+        x = KdaInputs(
+            q=real.q[index],
+            k=real.k[index],
+            v=real.v[index],
+            a=real.a[index][..., :channels],
+            b=real.b[index],
+            A_log=real.A_log,
+            dt_bias=real.dt_bias[:, :channels],
+            offsets=(0, *accumulate(lengths)),
+            lower_bound=bound,
+        )
+        return self._placed(regime, x, real.state.expand(len(lengths), -1, -1, -1))
+
+    def _placed(self, regime: Regime, x: KdaInputs, initial: Tensor) -> Case:
+        """The case on the subject's device, in the dtype of the recipe's container."""
+        return Case(f"{regime.name} decay", x.to(self.device), initial.to(self.device, x.v.dtype).contiguous())
 
     def unclaimed(self) -> str:
         takes = self.found.kernel.recipes

@@ -38,6 +38,7 @@ class RunInfo:
     model: str
     model_digest: str
     recipe: str
+    kernels: str
     device: str
     seed: int
     faults: tuple[str, ...] = ()
@@ -109,6 +110,7 @@ def _result(info: RunInfo, evidence: Evidence, gates: Sequence[LoadedGates]) -> 
         model=info.model,
         model_digest=info.model_digest,
         recipe=info.recipe,
+        kernels=info.kernels,
         device=info.device,
         seed=info.seed,
         faults=info.faults,

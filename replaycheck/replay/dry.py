@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from replaycheck.report.verdict import not_checked
 from replaycheck.schedule.compile import compile_schedule
 from replaycheck.schedule.steps import Compute, Schedule
 from replaycheck.schema.arm import Arm
@@ -17,6 +18,8 @@ def arm_table(settings: Settings) -> str:
     widths = [max(len(row[i]) for row in rows) for i in range(len(_HEAD))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     lines.append(f"{len(settings.groups)} groups, {len(settings.arms)} arms, {len(settings.cells)} cells")
+    lines.append(f"kernels {settings.label}, recipe {settings.recipe}, {settings.device}")
+    lines += not_checked(settings.not_checked)
     return "\n".join(lines)
 
 

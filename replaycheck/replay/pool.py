@@ -12,10 +12,13 @@ from multiprocessing import active_children, get_context
 from replaycheck.compare.group import GroupComparison
 from replaycheck.errors import EngineEnvironmentError
 
-from .worker import Task, one_thread, replay_group
+from .worker import Task, one_thread, replay_groups
 
 BYTES_A_WORKER = 3 * 2**30
 """Measured: a worker of the quick matrix (90 arms) holds up to 2.6 GB."""
+
+GROUPS_ON_A_GPU = 16
+"""At 2.6 GB a group 42 GB, which an accelerator of 80 GB holds; more groups a launch cost no more launches."""
 
 
 def default_workers(tasks: int) -> int:
@@ -32,19 +35,22 @@ def _available() -> int:
 
 
 def replay_all(tasks: Sequence[Task], workers: int) -> Iterator[GroupComparison]:
-    """Results in the order in which they are ready.
+    """Results in the order in which they are ready. A GPU takes groups together, in this process.
 
     Raises:
         EngineEnvironmentError: a worker died, most likely for want of memory.
     """
-    if workers == 1 or len(tasks) == 1:
+    on_gpu = any(task.kernels.device != "cpu" for task in tasks)
+    if on_gpu or workers == 1 or len(tasks) == 1:
         one_thread()
-        yield from map(replay_group, tasks)
+        size = GROUPS_ON_A_GPU if on_gpu else 1
+        for first in range(0, len(tasks), size):
+            yield from replay_groups(tasks[first : first + size])
         return
     pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_start)
     try:
-        for future in as_completed([pool.submit(replay_group, task) for task in tasks]):
-            yield future.result()
+        for future in as_completed([pool.submit(replay_groups, [task]) for task in tasks]):
+            yield from future.result()
     except BrokenProcessPool:
         raise EngineEnvironmentError(
             f"one of {workers} worker processes died, most likely for want of memory; give fewer --workers"

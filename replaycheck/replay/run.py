@@ -10,13 +10,16 @@ from pathlib import Path
 from time import monotonic
 
 import pandas as pd
+import torch
 
 from replaycheck.diagnose.findings import Evidence, findings
 from replaycheck.faults.fault import Fault, find_fault
 from replaycheck.probes.collection import kernel_probes, state_probes
 from replaycheck.schema.result import Finding, ProbeResult, Result
 from replaycheck.subjects.lab.invariance import check_invariance
+from replaycheck.subjects.lab.kernels import OURS
 from replaycheck.subjects.lab.pool import cast
+from replaycheck_kernels.providers.tuning import bound_autotuning
 
 from .assemble import RunInfo, assemble, collect, finish
 from .environment import describe, finished
@@ -42,9 +45,11 @@ def run(
     """
     faults = [find_fault(name) for name in settings.faults]
     one_thread()
-    model = network(settings.model, settings.recipe)
+    if settings.kernels.spec != OURS and settings.device != "cpu":
+        bound_autotuning(settings.kernels.autotune)
+    model = network(settings.model, settings.recipe, settings.kernels)
     check_invariance(model)
-    record = create_run(describe(settings.inputs(), settings.device), out, resume)
+    record = create_run(describe(settings.inputs(), settings.device, _device_name(settings.device)), out, resume)
     _replay(settings, record, workers, say)
     say("probing stores and kernels")
     probes = run_probes(settings, faults)
@@ -71,17 +76,22 @@ def _replay(settings: Settings, record: Run, workers: int | None, say: Say) -> N
 
 def task(settings: Settings, index: int) -> Task:
     """The work of one group."""
-    return Task(settings.groups[index], settings.arms, settings.cells, settings.model, settings.recipe, settings.faults)
+    s = settings
+    return Task(s.groups[index], s.arms, s.cells, s.model, s.recipe, s.faults, s.kernels)
+
+
+def _device_name(device: str) -> str | None:
+    return None if device == "cpu" else str(torch.cuda.get_device_name(device))
 
 
 def run_probes(settings: Settings, faults: Sequence[Fault]) -> tuple[ProbeResult, ...]:
     """The probes with the run's faults planted."""
     store = next((fault.cast for fault in faults if fault.cast), cast)
     spoil = next((fault.recipe for fault in faults if fault.recipe), None)
-    model = network(settings.model, settings.recipe)
+    model = network(settings.model, settings.recipe, settings.kernels)
     return (
         *state_probes(model, settings.groups, store),
-        *kernel_probes(settings.model, settings.recipe, settings.seed, spoil),
+        *kernel_probes(settings.model, settings.recipe, settings.kernels, settings.seed, spoil),
     )
 
 
@@ -93,9 +103,11 @@ def _info(settings: Settings) -> RunInfo:
         model=settings.model.resolve().name,
         model_digest=settings.model_digest,
         recipe=settings.recipe,
+        kernels=settings.label,
         device=settings.device,
         seed=settings.seed,
         faults=settings.faults,
+        not_checked=settings.not_checked,
     )
 
 

@@ -6,10 +6,12 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from importlib.util import find_spec
 from pathlib import Path
 
 from replaycheck.assets import DEFAULT_PRESET, model_dir, suite_file
 from replaycheck.errors import EngineEnvironmentError, UsageError
+from replaycheck.faults.fault import find_fault
 from replaycheck.gates.admission import check_admission
 from replaycheck.gates.load import LoadedGates, load_gates
 from replaycheck.model.checkpoint import digest, open_checkpoint
@@ -17,10 +19,15 @@ from replaycheck.schedule.requests import check_playable
 from replaycheck.schema.arm import Arm, Cell
 from replaycheck.schema.suite import Suite, expand
 from replaycheck.schema.trace import Group
+from replaycheck.subjects.lab.kernels import OURS, KernelChoice, LabKernels, claimed_recipe, lab_kernels
 from replaycheck.traces.read import read_groups
 from replaycheck.traces.suite import find_traces, parse_suite
 from replaycheck.traces.vocabulary import SIZE
 from replaycheck_kernels.recipe import PRESETS
+
+from .possible import possible
+
+DEFAULT_KERNELS = KernelChoice()
 
 
 @dataclass(frozen=True)
@@ -38,8 +45,14 @@ class Settings:
     recipe: str
     faults: tuple[str, ...]
     seed: int
-    device: str
+    kernels: KernelChoice
+    label: str
+    not_checked: tuple[str, ...]
     reproduce: str
+
+    @property
+    def device(self) -> str:
+        return self.kernels.device
 
     def inputs(self) -> dict[str, str]:
         """What decides the results; a resumed run must have the same."""
@@ -51,6 +64,8 @@ class Settings:
             "faults": ", ".join(self.faults),
             "gates": ", ".join(loaded.name for loaded in self.gates),
             "seed": str(self.seed),
+            "kernels": self.label,
+            "autotune": "" if self.kernels.spec == OURS else str(self.kernels.autotune),
             "device": self.device,
         }
 
@@ -64,26 +79,25 @@ def resolve(
     gates: Sequence[str] = (),
     faults: Sequence[str] = (),
     seed: int = 0,
-    device: str = "cpu",
+    kernels: KernelChoice = DEFAULT_KERNELS,
     admitted: bool = True,
 ) -> tuple[Settings, tuple[str, ...]]:
-    """Find and read everything. Returns the settings, and warnings about gates that no selftest has admitted.
+    """Find and read everything. Returns the settings, and warnings: untested kernels, gates that no selftest has admitted.
 
     Args:
+        recipe: None for the one that the kernels claim, or the suite's.
         admitted: refuse shipped gates without a valid record of admission; selftest, which writes it, doesn't.
 
     Raises:
         UsageError: something given is wrong. EngineEnvironmentError: the device isn't there.
     """
-    require_device(device)
+    require_device(kernels.device)
     if suite and preset:
         raise UsageError(f"a suite file ({str(suite)!r}) and --preset {preset!r} were both given; give one")
     path = suite or suite_file(preset or DEFAULT_PRESET)
     parsed = parse_suite(path)
-    if recipe:
-        parsed = parsed.model_copy(update={"recipe": recipe})
-    if parsed.recipe not in PRESETS:
-        raise UsageError(f"unknown recipe {parsed.recipe!r}; choose one of {', '.join(sorted(PRESETS))}")
+    parsed = parsed.model_copy(update={"recipe": recipe or claimed_recipe(kernels) or parsed.recipe})
+    lab = _lab_kernels(kernels, parsed.recipe, faults)
     files = find_traces(traces) if traces else find_traces(parsed.traces, path)
     folder = model_dir(None) if model is None else model
     config = open_checkpoint(folder).config
@@ -94,23 +108,35 @@ def resolve(
     loaded = tuple(load_gates(str(name)) for name in (gates or parsed.gates))
     judged = loaded if admitted else ()
     warnings = tuple(warning for each in judged for warning in check_admission(each, *_shipped_digests(each)))
-    arms, cells = expand(parsed)
+    wanted = possible(*expand(parsed), lab, named=suite is not None)
     settings = Settings(
         parsed,
         digest_files([path, *files]),
         _groups(files),
-        arms,
-        cells,
+        wanted.arms,
+        wanted.cells,
         loaded,
         folder,
         digest(folder),
         parsed.recipe,
         tuple(faults),
         seed,
-        device,
-        _command(suite, preset, traces, model, recipe, gates, faults, seed),
+        kernels,
+        lab.label,
+        wanted.not_checked,
+        _command(suite, preset, traces, model, recipe, gates, faults, seed, kernels),
     )
-    return settings, warnings
+    return settings, (*((lab.warning,) if lab.warning else ()), *warnings)
+
+
+def _lab_kernels(kernels: KernelChoice, name: str, faults: Sequence[str]) -> LabKernels:
+    """The kernels that run the recipe of that name, as the faults leave it."""
+    if name not in PRESETS:
+        raise UsageError(f"unknown recipe {name!r}; choose one of {', '.join(sorted(PRESETS))}")
+    recipe = PRESETS[name]
+    for spoil in (find_fault(fault).recipe for fault in faults):
+        recipe = spoil(recipe) if spoil else recipe
+    return lab_kernels(kernels, recipe)
 
 
 def _command(
@@ -122,9 +148,14 @@ def _command(
     gates: Sequence[str],
     faults: Sequence[str],
     seed: int,
+    kernels: KernelChoice,
 ) -> str:
     """The command line that repeats a run with these inputs."""
     named = {"--preset": preset, "--model": model, "--recipe": recipe, "--seed": seed or None}
+    if kernels != DEFAULT_KERNELS:
+        tuned = None if kernels.autotune == DEFAULT_KERNELS.autotune else kernels.autotune
+        named |= {"--kernels": kernels.spec, "--kernels-path": kernels.path, "--device": kernels.device}
+        named |= {"--autotune": tuned}
     pairs = [(name, str(value)) for name, value in named.items() if value is not None]
     for name, values in (("--traces", traces), ("--gates", gates), ("--fault", faults)):
         pairs += [(name, value) for value in values]
@@ -133,7 +164,7 @@ def _command(
 
 
 def require_device(device: str) -> None:
-    """The lab runs on the CPU; anything else is refused with the reason."""
+    """A GPU needs torch's CUDA build and Triton; what is missing is said."""
     if device == "cpu":
         return
     import torch
@@ -142,7 +173,8 @@ def require_device(device: str) -> None:
         raise EngineEnvironmentError(
             "--device cuda: torch sees no GPU here; use --device cpu, or see `replaycheck doctor`"
         )
-    raise EngineEnvironmentError("--device cuda: this version's lab runs on the CPU only; use --device cpu")
+    if find_spec("triton") is None:
+        raise EngineEnvironmentError("--device cuda: Triton isn't installed; pip install triton, or use --device cpu")
 
 
 def digest_files(paths: Sequence[Path]) -> str:

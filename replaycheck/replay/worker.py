@@ -1,4 +1,7 @@
-"""What a worker process does: replay one group under all arms and compare them. One thread; more groups, more workers."""
+"""What a worker does: replay groups under all arms and compare them.
+
+On the CPU a worker has one thread and one group; more groups, more workers. A GPU gets several groups in lockstep.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,15 @@ from pathlib import Path
 import torch
 
 from replaycheck.compare.group import GroupComparison, compare_group
-from replaycheck.faults.fault import Fault, find_fault
+from replaycheck.compare.record import ArmRecording
+from replaycheck.faults.fault import find_fault
 from replaycheck.schedule.compile import compile_schedule
 from replaycheck.schema.arm import Arm, Cell
 from replaycheck.schema.trace import Group
 from replaycheck.subjects.lab.executor import ArmRun, execute
+from replaycheck.subjects.lab.kernels import KernelChoice, lab_kernels
 from replaycheck.subjects.lab.network import Network
 from replaycheck_kernels.recipe import preset
-from replaycheck_kernels.registry import ours
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,7 @@ class Task:
     model: Path
     recipe: str
     faults: tuple[str, ...]
+    kernels: KernelChoice
 
 
 def one_thread() -> None:
@@ -38,28 +43,31 @@ def one_thread() -> None:
 
 
 @lru_cache(maxsize=2)
-def network(model: Path, recipe: str, fault: str | None = None) -> Network:
+def network(model: Path, recipe: str, kernels: KernelChoice, fault: str | None = None) -> Network:
     """The model under a recipe, as a recipe fault leaves it."""
     chosen = preset(recipe)
     spoiled = find_fault(fault).recipe if fault else None
-    return Network(model, spoiled(chosen) if spoiled else chosen, ours(chosen, "cpu"))
+    used = spoiled(chosen) if spoiled else chosen
+    return Network(model, used, lab_kernels(kernels, used).kernels(), kernels.device)
 
 
-def replay_group(task: Task) -> GroupComparison:
+def replay_groups(tasks: Sequence[Task]) -> list[GroupComparison]:
     """Compile, execute in lockstep, compare."""
-    faults = [find_fault(name) for name in task.faults]
-    runs = [_run(task, arm, faults) for arm in task.arms]
-    for each in {id(run.network): run.network for run in runs}.values():
+    runs = [[_run(task, arm) for arm in task.arms] for task in tasks]
+    for each in {id(run.network): run.network for mine in runs for run in mine}.values():
         each.arena = each.new_arena()
-    recordings = execute(runs)
-    return compare_group(
-        task.group.group, task.arms, task.cells, {recording.arm: recording for recording in recordings}
-    )
+    recordings = iter(execute([run for mine in runs for run in mine]))
+    return [_compare(task, [next(recordings) for _ in task.arms]) for task in tasks]
 
 
-def _run(task: Task, arm: Arm, faults: Sequence[Fault]) -> ArmRun:
+def _compare(task: Task, recordings: Sequence[ArmRecording]) -> GroupComparison:
+    return compare_group(task.group.group, task.arms, task.cells, {each.arm: each for each in recordings})
+
+
+def _run(task: Task, arm: Arm) -> ArmRun:
+    faults = [find_fault(name) for name in task.faults]
     schedule = compile_schedule(task.group, arm)
     for fault in faults:
         schedule = fault.on_schedule(schedule)
     recipe_faults = [fault.name for fault in faults if fault.recipe and arm.compiler in fault.enters]
-    return ArmRun(schedule, network(task.model, task.recipe, recipe_faults[0] if recipe_faults else None))
+    return ArmRun(schedule, network(task.model, task.recipe, task.kernels, next(iter(recipe_faults), None)))

@@ -43,7 +43,9 @@ def junit_xml(result: Result, environment: Environment) -> str:
 
 def _properties(suite: ET.Element, result: Result, environment: Environment) -> None:
     parent = ET.SubElement(suite, "properties")
-    facts = [(name, str(getattr(result, name))) for name in ("subject", "model", "model_digest", "recipe", "seed")]
+    facts = [
+        (name, str(getattr(result, name))) for name in ("subject", "model", "model_digest", "recipe", "kernels", "seed")
+    ]
     for name, value in facts + environment_rows(environment):
         ET.SubElement(parent, "property", {"name": _text(name), "value": _text(value)})
 

@@ -24,7 +24,7 @@ def summary_text(result: Result, run_path: Path) -> str:
     """Verdict, evidence, matrix, finding, failed gates, what to do next; no control character of a trace gets out."""
     answered = answer(result)
     blocks = [
-        [f"{answered.verdict.upper()}  suite {result.suite}: {result.subject}, {result.recipe}, {result.device}"],
+        [_head(answered.verdict, result)],
         _wrap(f"{answered.question} {answered.short}. {answered.sentence}"),
         [line for text in (f"Compared: {answered.amount}.", *answered.details) for line in _wrap(text, "  ")],
         [
@@ -37,6 +37,13 @@ def summary_text(result: Result, run_path: Path) -> str:
         _next(result, run_path),
     ]
     return "\n".join(printable(line).rstrip() for block in blocks for line in block) + "\n"
+
+
+def _head(verdict: str, result: Result) -> str:
+    return (
+        f"{verdict.upper()}  suite {result.suite}: {result.subject}, kernels {result.kernels}, "
+        f"recipe {result.recipe}, {result.device}"
+    )
 
 
 def _wrap(text: str, indent: str = "", most: int = 7) -> list[str]:

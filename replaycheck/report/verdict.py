@@ -6,6 +6,7 @@ declared cast: it is measured and said, but it isn't a fault.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -15,7 +16,7 @@ from replaycheck.schema.result import CellResult, Result, Verdict
 
 from .text import number, plural
 
-__all__ = ["Answer", "answer", "hits", "pool_of"]
+__all__ = ["Answer", "answer", "hits", "not_checked", "pool_of"]
 
 QUESTION = "Did caching change my outputs?"
 
@@ -35,7 +36,7 @@ class Answer:
 def answer(result: Result) -> Answer:
     """The answer that ``result`` supports."""
     short, sentence = _judged(result)
-    details = [_planted(result), *_effects(result)]
+    details = [_planted(result), *_effects(result), *not_checked(result.not_checked)]
     return Answer(
         result.summary.verdict, short, sentence, tuple(detail for detail in details if detail), _amount(result)
     )
@@ -114,6 +115,12 @@ def _planted(result: Result) -> str:
     if not result.faults:
         return ""
     return f"This run had the fault {listed(result.faults)} planted on purpose: a test of the test, not of the subject."
+
+
+def not_checked(lines: Iterable[str]) -> list[str]:
+    """What the subject can't do (``cell: reason``), by reason: a pass says nothing about it."""
+    reasons = Counter(line.partition(": ")[2] for line in lines)
+    return [f"Not checked: {plural(count, 'comparison')}, as {reason}." for reason, count in sorted(reasons.items())]
 
 
 def _effects(result: Result) -> list[str]:

@@ -6,16 +6,19 @@ so with 64-token chunks a checkpoint inside an extend sits at the start of one o
 
 from __future__ import annotations
 
-from replaycheck.schema.arm import CHUNK, CheckpointPolicy
+from replaycheck.schema.policy import CHUNK, CheckpointPolicy
 
 from .steps import Written
 
 
-def positions(policy: CheckpointPolicy, start: int, prompt: int, end: int) -> list[tuple[int, Written]]:
+def positions(
+    policy: CheckpointPolicy, start: int, prompt: int, end: int, whole: bool = True
+) -> list[tuple[int, Written]]:
     """Checkpoints of a request that computes [start, prompt) as one extend and then decodes to ``end`` − 1.
 
     Args:
         start: tokens already in the state. prompt, end: as in RequestPlan.
+        whole: False where the extend doesn't end with the prompt: a piece of it, or a recomputed answer.
 
     Returns:
         (position, how written), rising, each position once.
@@ -26,7 +29,7 @@ def positions(policy: CheckpointPolicy, start: int, prompt: int, end: int) -> li
     if policy.every:
         for position in range(start + policy.every, prompt + 1, policy.every):
             found[position] = final if position == prompt else inside
-    if policy.prompt_end:
+    if policy.prompt_end and whole:
         found[prompt] = final
     last = end - 1
     if policy.turn_end and last not in found:

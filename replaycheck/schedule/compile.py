@@ -6,7 +6,7 @@ from replaycheck.schema.arm import Arm, Compiler
 from replaycheck.schema.trace import Group
 
 from .cold import compile_cold
-from .requests import plan_requests
+from .requests import plan_group
 from .split import compile_split
 from .steps import Schedule
 from .warm import compile_warm
@@ -21,4 +21,4 @@ _COMPILERS = {
 
 def compile_schedule(group: Group, arm: Arm) -> Schedule:
     """Compile ``group`` for ``arm``."""
-    return _COMPILERS[arm.compiler](arm, group.group, plan_requests(group, arm.policy))
+    return _COMPILERS[arm.compiler](arm, group.group, plan_group(group, arm.policy, arm.answer))

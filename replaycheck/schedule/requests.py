@@ -1,78 +1,86 @@
 """The logical plan of a group under a checkpoint policy: what each request restores and which checkpoints it stores.
 
-Cold, split and warm are compiled from this one list, so that they differ in how a state travels and in nothing else.
+Cold, split and warm are compiled from this one plan, so that they differ in how a state travels and in nothing else.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from replaycheck.errors import UsageError
-from replaycheck.schema.arm import CheckpointPolicy
+from replaycheck.schema.arm import Kernel
+from replaycheck.schema.policy import Policy
 from replaycheck.schema.trace import Group
-from replaycheck.traces.tree import TokenPath, TraceTree
 
-from .cache import PrefixCache
-from .checkpoints import positions
+from .operations import Begin, Branch, GroupPlan, Move, Operation, Run, Store, Swap
+from .prefix.job import How
+from .serve import Server
 from .steps import Checkpoint, RequestPlan
+from .tasks import Task
 
-_MARKERS = ("branch", "rewind")
-"""Events that the order of requests says already."""
+_PLAYED = ("branch", "rewind", "preemption", "batch", "fork", "offload", "aborted-load")
+"""Events that the order of requests says already, and those that the server plays."""
 
 
-def plan_requests(group: Group, policy: CheckpointPolicy) -> tuple[RequestPlan, ...]:
-    """Walk the group's requests with the reference prefix cache.
+def plan_group(group: Group, policy: Policy, answer: Kernel = Kernel.RECURRENT) -> GroupPlan:
+    """Serve the group's requests with the policy's cache.
 
-    A request for a turn that was asked for before is booked on a branch of its own, after those of the tree.
+    Args:
+        answer: kernel of the answers; the chunk kernel runs an answer as one extend.
 
     Raises:
-        UsageError: the group has events that the lab's compilers can't play.
+        UsageError: the group has events that the lab's compilers can't play, or forks that nothing leads to.
     """
     check_playable(group)
-    cache = PrefixCache()
-    trees = {trace.id: TraceTree(trace) for trace in group.traces}
-    branches = {name: max(tree.branches.values()) for name, tree in trees.items()}
-    seen: set[tuple[str, str]] = set()
-    plans = []
-    for index, request in enumerate(group.requests):
-        tree = trees[request.trace]
-        path = tree.path(request.turn)
-        if (request.trace, request.turn) in seen:
-            branches[request.trace] += 1
-            path = replace(path, branch=branches[request.trace])
-        seen.add((request.trace, request.turn))
-        cluster = tree.trace.cluster or tree.trace.id
-        plans.append(_plan(index, path, cluster, cache.longest(path), policy, cache))
-    return tuple(plans)
+    server = Server(group, policy, answer)
+    server.serve()
+    operations = tuple(server.operations)
+    plans = tuple(_plan(index, task, operations) for index, task in enumerate(server.tasks))
+    return GroupPlan(plans, operations)
 
 
-def _plan(
-    index: int, path: TokenPath, cluster: str, restore: Checkpoint | None, policy: CheckpointPolicy, cache: PrefixCache
-) -> RequestPlan:
-    start = restore.position if restore else 0
-    wanted = [
-        Checkpoint(f"r{index}@{position}", index, position, written)
-        for position, written in positions(policy, start, path.prompt, path.end)
-    ]
+def plan_requests(group: Group, policy: Policy) -> tuple[RequestPlan, ...]:
+    """The requests of :func:`plan_group`."""
+    return plan_group(group, policy).requests
+
+
+def _plan(index: int, task: Task, operations: tuple[Operation, ...]) -> RequestPlan:
+    mine = [each for each in operations if not isinstance(each, Run) and getattr(each, "request", None) == index]
+    restores = [each.restore for each in mine if isinstance(each, Begin)]
+    created = {
+        each.stored.take.checkpoint.name: each.stored.take.checkpoint for each in mine if isinstance(each, Store)
+    }
     return RequestPlan(
-        trace=path.trace,
-        branch=path.branch,
-        turn=path.turn_index,
-        cluster=cluster,
-        tokens=path.tokens,
-        prompt=path.prompt,
-        end=path.end,
-        restore=restore,
-        creates=tuple(c for c in wanted if cache.add(path, c)),
+        trace=task.path.trace,
+        branch=task.path.branch,
+        turn=task.path.turn_index,
+        cluster=task.cluster,
+        tokens=task.path.tokens,
+        prompt=task.path.prompt,
+        end=task.path.end,
+        restore=restores[0] if restores else None,
+        creates=tuple(sorted(created.values(), key=lambda c: c.position)),
+        copies=tuple(each for each in _copies(index, operations) if each.name not in created),
     )
+
+
+def _copies(index: int, operations: tuple[Operation, ...]) -> list[Checkpoint]:
+    """States of a request that are copied whole: live ones, and snapshots that went to a buffer."""
+    live = [
+        each.state
+        for each in operations
+        if (isinstance(each, Branch) and each.source == index)
+        or (isinstance(each, Move | Swap) and each.request == index)
+    ]
+    spans = [span for each in operations if isinstance(each, Run) for span in each.spans if span.request == index]
+    taken = [t.checkpoint for span in spans for t in span.takes if t.buffer is not None and t.how is How.COPY]
+    return list({c.name: c for c in live + taken}.values())
 
 
 def check_playable(group: Group) -> None:
     """Raise :class:`UsageError` for an event that no compiler here can play."""
     for trace in group.traces:
         for event in trace.events:
-            if event.kind not in _MARKERS:
+            if event.kind not in _PLAYED:
                 raise UsageError(
                     f"group {group.group!r}, trace {trace.id!r}: event {event.kind!r} can't be compiled; "
-                    f"the lab plays {' and '.join(map(repr, _MARKERS))}; remove the event or leave the group out"
+                    f"the lab plays {', '.join(map(repr, _PLAYED))}; remove the event or leave the group out"
                 )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from replaycheck.schema.arm import CHUNK, Arm, Kernel
 
-from .steps import Checkpoint, Part, RequestPlan, Row, RowKind, Snapshot, Source
+from .operations import Span
+from .steps import Checkpoint, Part, Row, RowKind, Snapshot, Source
 
 
 @dataclass(frozen=True)
@@ -31,49 +31,45 @@ def tracks(arm: Arm) -> tuple[Track, ...]:
     )
 
 
-def extend(
-    plan: RequestPlan, index: int, track: Track, source: int, destination: int, snapshots: tuple[Snapshot, ...] = ()
+def runs(track: Track, needed: int, a: int) -> bool:
+    """Whether a track computes the tokens from ``a`` on: it scores them, or a state that is stored depends on them.
+
+    Args:
+        needed: tokens up to which stored states depend on the request.
+    """
+    return track.scored or needed > a
+
+
+def row(
+    span: Span,
+    arm: Arm,
+    track: Track,
+    source: int,
+    destination: int,
+    snapshots: tuple[Snapshot, ...] = (),
+    restored: str | None = None,
 ) -> Row:
-    """The extend of the prompt from the restored state to the prompt's end."""
+    """A span on a track: part of a prompt in the track's kernel, or of an answer in the answer's."""
+    decoding = span.piece.decoding
     return Row(
-        request=index,
-        a=plan.start,
-        b=plan.prompt,
-        kind=RowKind.PREFILL,
-        part=track.part,
-        kernel=track.kernel,
+        request=span.request,
+        a=span.piece.a,
+        b=span.piece.b,
+        kind=RowKind.DECODE if decoding and arm.answer is Kernel.RECURRENT else RowKind.PREFILL,
+        part=Part.ANSWER if decoding else track.part,
+        kernel=arm.answer if decoding else track.kernel,
         scored=track.scored,
         source=source,
         destination=destination,
         snapshots=snapshots,
-        restored=plan.restore.name if plan.restore else None,
+        restored=restored,
+        score_from=span.score_from if track.scored else None,
+        shared=span.shared if track.scored else (),
     )
 
 
-def answer_rows(plan: RequestPlan, index: int, arm: Arm, track: Track, slot: int) -> Iterator[Row]:
-    """The answer's inputs, tokens prompt … end − 2: one row a token, or one extend if the answer's kernel is chunk."""
-    step = 1 if arm.answer is Kernel.RECURRENT else max(1, plan.computed_end - plan.prompt)
-    for a in range(plan.prompt, plan.computed_end, step):
-        yield Row(
-            request=index,
-            a=a,
-            b=a + step,
-            kind=RowKind.DECODE if arm.answer is Kernel.RECURRENT else RowKind.PREFILL,
-            part=Part.ANSWER,
-            kernel=arm.answer,
-            scored=track.scored,
-            source=slot,
-            destination=slot,
-        )
-
-
-def needs_answer(plan: RequestPlan, track: Track) -> bool:
-    """A track runs the answer if it scores it or stores a state after it."""
-    return track.scored or any(c.position > plan.prompt for c in plan.creates)
-
-
-def snapshot(plan: RequestPlan, checkpoint: Checkpoint, destination: int) -> Snapshot:
-    """The snapshot of a checkpoint inside the extend, or at its end."""
-    tokens = checkpoint.position - plan.start
+def snapshot(start: int, checkpoint: Checkpoint, destination: int) -> Snapshot:
+    """The snapshot of a checkpoint inside an extend from ``start``, or at its end."""
+    tokens = checkpoint.position - start
     source = Source.ACCUMULATOR if checkpoint.written.inside else Source.FINAL
     return Snapshot(chunk=tokens // CHUNK, source=source, destination=destination, conv_end=tokens)

@@ -1,7 +1,8 @@
 """The integer simulator: run a schedule on {slot → what it holds} and say where plan and logic disagree.
 
-A slot holds the first ``tokens`` tokens of some path. Rows must continue the path they say they do, copies and commits must
-move the checkpoint they name. No tensor is needed, so plans, labels, hits and the effect of plan faults are tested as data.
+A slot holds the first ``tokens`` tokens of some path, or nothing: before the first write, and after it was freed. Rows must
+continue the path they say they do, copies and commits must move what they name, a stored state is never written over, and
+the null slot never at all. No tensor is needed, so plans, labels, hits and the effect of plan faults are tested as data.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from dataclasses import dataclass, field
 
 from replaycheck.schema.arm import CHUNK
 
-from .steps import NULL_SLOT, Clear, Commit, Compute, Copy, CopyReason, Row, Schedule, Source
+from .steps import NULL_SLOT, Checkpoint, Clear, Commit, Copy, CopyReason, Evict, Free, Row, Schedule, Source
 
 
 @dataclass(frozen=True)
@@ -21,74 +22,117 @@ class Content:
     conv_end: int
 
 
+@dataclass(frozen=True)
+class Label:
+    """A line of the audit's table: at this step this slot is said to hold this state, and the plan put ``held`` there."""
+
+    step: int
+    slot: int
+    name: str
+    position: int
+    held: Content
+
+
 @dataclass
 class Simulation:
-    """Outcome: contents at the end, disagreements in words, restores that were executed, in order."""
+    """Outcome: contents at the end, disagreements in words, restores that were executed, in order.
+
+    Attributes:
+        owners: stored states by slot.
+        freed: slots that were given back and not written since.
+        labels: every store, restore, fork and tier copy, with what its slot is said to hold.
+    """
 
     slots: dict[int, Content] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     restores: list[str] = field(default_factory=list)
+    owners: dict[int, str] = field(default_factory=dict)
+    freed: set[int] = field(default_factory=set)
+    labels: list[Label] = field(default_factory=list)
     wrong_labels: int = 0
 
 
 def simulate(schedule: Schedule) -> Simulation:
     """Run the plan."""
-    run = Simulation()
+    run, names = Simulation(), schedule.checkpoints()
     for number, step in enumerate(schedule.steps):
-        where = f"step {number}"
         if isinstance(step, Clear):
-            _write(run, step.slot, Content((), 0), where)
+            _write(run, step.slot, Content((), 0), number)
         elif isinstance(step, Copy):
-            _copy(run, schedule, step, where)
+            _copy(run, schedule, names[step.checkpoint], step, number)
         elif isinstance(step, Commit):
-            _check_label(run, schedule, step.checkpoint, step.slot, where)
-        elif isinstance(step, Compute):
-            _compute(run, schedule, step.rows, where)
+            _check_label(run, schedule, names[step.checkpoint], step.slot, number)
+            run.owners[step.slot] = step.checkpoint
+        elif isinstance(step, Evict):
+            _evict(run, step, number)
+        elif isinstance(step, Free):
+            _free(run, step.slot, number)
+        else:
+            _compute(run, schedule, step.rows, number)
     return run
 
 
-def _write(run: Simulation, slot: int, content: Content, where: str) -> None:
+def _write(run: Simulation, slot: int, content: Content, step: int) -> None:
     if slot == NULL_SLOT:
-        run.problems.append(f"{where}: writes the null slot")
+        run.problems.append(f"step {step}: writes the null slot")
+    if slot in run.owners:
+        run.problems.append(f"step {step}: writes slot {slot}, which {run.owners[slot]} is stored in")
     run.slots[slot] = content
+    run.freed.discard(slot)
 
 
-def _read(run: Simulation, slot: int, where: str) -> Content:
+def _read(run: Simulation, slot: int, step: int) -> Content:
     if slot not in run.slots:
-        run.problems.append(f"{where}: reads slot {slot}, which nothing wrote")
+        run.problems.append(f"step {step}: reads slot {slot}, which nothing wrote")
+    elif slot in run.freed:
+        run.problems.append(f"step {step}: reads slot {slot}, which was freed")
     return run.slots.get(slot, Content((), 0))
 
 
-def _copy(run: Simulation, schedule: Schedule, step: Copy, where: str) -> None:
-    content = _read(run, step.source, where)
+def _evict(run: Simulation, step: Evict, number: int) -> None:
+    if run.owners.pop(step.slot, None) != step.checkpoint:
+        run.problems.append(f"step {number}: evicts {step.checkpoint} from slot {step.slot}, which doesn't hold it")
+
+
+def _free(run: Simulation, slot: int, step: int) -> None:
+    if slot in run.owners:
+        run.problems.append(f"step {step}: frees slot {slot}, which {run.owners[slot]} is stored in")
+    if slot in run.freed:
+        run.problems.append(f"step {step}: frees slot {slot} twice")
+    run.freed.add(slot)
+
+
+def _copy(run: Simulation, schedule: Schedule, state: Checkpoint, step: Copy, number: int) -> None:
     if step.reason is CopyReason.RESTORE:
         run.restores.append(step.checkpoint)
-        _check_label(run, schedule, step.checkpoint, step.source, where)
-    _write(run, step.destination, content, where)
+    _check_label(run, schedule, state, step.source, number)
+    _write(run, step.destination, run.slots.get(step.source, Content((), 0)), number)
 
 
-def _check_label(run: Simulation, schedule: Schedule, name: str, slot: int, where: str) -> None:
-    checkpoint = schedule.checkpoints()[name]
-    meant = schedule.requests[checkpoint.request].tokens[: checkpoint.position]
-    held = _read(run, slot, where)
-    if held != Content(meant, checkpoint.position):
+def _check_label(run: Simulation, schedule: Schedule, state: Checkpoint, slot: int, step: int) -> None:
+    held = _read(run, slot, step)
+    meant = schedule.requests[state.request].tokens[: state.position]
+    run.labels.append(Label(step, slot, state.name, state.position, held))
+    if held != Content(meant, state.position):
         run.wrong_labels += 1
         run.problems.append(
-            f"{where}: {name} means {checkpoint.position} tokens; slot {slot} holds {len(held.tokens)}"
+            f"step {step}: {state.name} means {state.position} tokens; slot {slot} holds {len(held.tokens)}"
             f" with a conv window that ends at {held.conv_end}"
         )
 
 
-def _compute(run: Simulation, schedule: Schedule, rows: tuple[Row, ...], where: str) -> None:
+def _compute(run: Simulation, schedule: Schedule, rows: tuple[Row, ...], step: int) -> None:
     writes: list[tuple[int, Content]] = []
     for row in rows:
         tokens = schedule.requests[row.request].tokens
-        held = _read(run, row.source, where)
+        held = _read(run, row.source, step)
         if held.tokens != tokens[: row.a] or held.conv_end != row.a:
-            run.problems.append(f"{where}: a row from {row.a} reads slot {row.source} with {len(held.tokens)} tokens")
+            run.problems.append(
+                f"step {step}: a row from {row.a} reads slot {row.source} with {len(held.tokens)} tokens"
+            )
         for snap in row.snapshots:
             position = row.b if snap.source is Source.FINAL else row.a + snap.chunk * CHUNK
             writes.append((snap.destination, Content(tokens[:position], row.a + snap.conv_end)))
         writes.append((row.destination, Content(tokens[: row.b], row.b)))
     for slot, content in writes:
-        _write(run, slot, content, where)
+        _write(run, slot, content, step)

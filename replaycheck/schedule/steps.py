@@ -93,6 +93,9 @@ class Row:
     Attributes:
         request: index into the schedule's requests.
         scored: the row's logits are recorded for positions ≥ the prompt's length.
+        score_from: the first token whose logits are recorded, if those before were recorded already: the row computes
+            tokens of an answer again, after a preemption.
+        shared: further requests whose answers begin with this row's tokens; its logits are recorded for them, too.
         restored: name of the checkpoint that the row continues from, if it does.
         source, destination: slots (plan).
         window, accepted: speculation window and accepted count (plan); None outside verification.
@@ -111,6 +114,8 @@ class Row:
     restored: str | None = None
     window: int | None = None
     accepted: int | None = None
+    score_from: int | None = None
+    shared: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -130,7 +135,10 @@ class Clear:
 
 @dataclass(frozen=True)
 class Copy:
-    """Copy a whole slot, byte for byte. ``checkpoint`` names what is meant to be copied; the slots are the plan."""
+    """Copy a whole slot, byte for byte. ``checkpoint`` names what is meant to be copied; the slots are the plan.
+
+    A restore reads a stored state, a fork a live one, a tier copy goes to the host or comes from there.
+    """
 
     reason: CopyReason
     checkpoint: str
@@ -154,7 +162,14 @@ class Evict:
     slot: int
 
 
-Step = Compute | Clear | Copy | Commit | Evict
+@dataclass(frozen=True)
+class Free:
+    """A slot is given back: nothing reads it until something was written there."""
+
+    slot: int
+
+
+Step = Compute | Clear | Copy | Commit | Evict | Free
 
 
 @dataclass(frozen=True)
@@ -167,6 +182,8 @@ class RequestPlan:
         prompt: tokens up to and including the answer's role token; the answer is tokens[prompt:end].
         restore: the checkpoint that a warm run restores, or None.
         creates: checkpoints that it stores, by rising position.
+        copies: states that are copied whole without being stored, by name: forks, swaps, moves to another block, and
+            snapshots that a later one replaced.
     """
 
     trace: str
@@ -178,6 +195,7 @@ class RequestPlan:
     end: int
     restore: Checkpoint | None
     creates: tuple[Checkpoint, ...]
+    copies: tuple[Checkpoint, ...] = ()
 
     @property
     def start(self) -> int:
@@ -202,5 +220,5 @@ class Schedule:
     expected_hits: int
 
     def checkpoints(self) -> dict[str, Checkpoint]:
-        """Checkpoints by name."""
-        return {c.name: c for request in self.requests for c in request.creates}
+        """Checkpoints by name, and the states that are copied without being stored."""
+        return {c.name: c for request in self.requests for c in (*request.creates, *request.copies)}

@@ -1,97 +1,206 @@
 """The warm compiler: restore a checkpoint into a working slot, compute the tail in place, store checkpoints, decode.
 
 Slots are reused: a working slot goes back to a free list when its request is over, and the next request gets the slot that
-was freed last, so stale contents would show. Checkpoints keep theirs.
+was freed last. Checkpoints keep theirs until they are evicted.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from replaycheck.schema.arm import Arm
 
-from .rows import Track, answer_rows, extend, needs_answer, snapshot, tracks
-from .steps import (
-    Clear,
-    Commit,
-    Compute,
-    Copy,
-    CopyReason,
-    RequestPlan,
-    Schedule,
-    Snapshot,
-    Step,
-)
+from .operations import Abort, Begin, Branch, End, GroupPlan, Move, Operation, Run, Span, Store, Swap, Tier
+from .prefix.job import How, Take
+from .rows import Track, row, runs, snapshot, tracks
+from .slots import Slots
+from .steps import Clear, Commit, Compute, Copy, CopyReason, Evict, Row, Schedule, Snapshot, Step
 
 
-class _Slots:
-    """A free list, last in first out, that grows."""
+@dataclass
+class _Line:
+    """A request on one track. given: the working slot was given to the cache. restored: until its first row."""
 
-    def __init__(self) -> None:
-        self._free: list[int] = []
-        self.count = 1
-
-    def take(self) -> int:
-        if self._free:
-            return self._free.pop()
-        self.count += 1
-        return self.count - 1
-
-    def give(self, slot: int) -> None:
-        self._free.append(slot)
+    track: Track
+    slot: int
+    restored: str | None = None
+    given: bool = False
+    buffers: list[int | None] = field(default_factory=list)
 
 
-def compile_warm(arm: Arm, group: str, plans: tuple[RequestPlan, ...]) -> Schedule:
+def compile_warm(arm: Arm, group: str, plan: GroupPlan) -> Schedule:
     """Compile for an arm with the cache on."""
-    slots, stored, steps = _Slots(), dict[str, int](), list[Step]()
-    for index, plan in enumerate(plans):
-        lines = [(track, slots.take()) for track in tracks(arm) if track.scored or plan.creates]
-        steps += [step for _, slot in lines for step in _begin(plan, slot, stored)]
-        rows = []
-        for track, slot in lines:
-            interior = _interior(plan, slots, stored) if track.stores else ()
-            rows.append(extend(plan, index, track, slot, slot, interior))
-        steps.append(Compute(tuple(rows)))
-        keeper = next((slot for track, slot in lines if track.stores), None)
-        if keeper is not None:
-            steps += [Commit(c.name, stored[c.name]) for c in plan.creates if c.written.inside]
-            steps += _keep(plan, keeper, slots, stored, after_prompt=False)
-        steps += _decode(plan, index, arm, lines)
-        if keeper is not None:
-            steps += _keep(plan, keeper, slots, stored, after_prompt=True)
-        for _, slot in lines:
-            slots.give(slot)
-    hits = sum(plan.restore is not None for plan in plans)
-    return Schedule(arm, group, plans, tuple(steps), slots.count, hits)
+    warm = _Warm(arm, plan)
+    for operation in plan.operations:
+        warm.do(operation)
+    return Schedule(arm, group, plan.requests, tuple(warm.steps), warm.slots.count, plan.hits)
 
 
-def _begin(plan: RequestPlan, slot: int, stored: dict[str, int]) -> list[Step]:
-    """Put the restored state, or the state of no tokens, into the working slot."""
-    if plan.restore is None:
-        return [Clear(slot)]
-    name = plan.restore.name
-    return [Copy(CopyReason.RESTORE, name, stored[name], slot)]
+class _Warm:
+    def __init__(self, arm: Arm, plan: GroupPlan) -> None:
+        self.steps: list[Step] = []
+        self.slots = Slots()
+        self._arm = arm
+        self._needed = plan.needed()
+        self._kept = {each.stored.take.checkpoint.name for each in plan.operations if isinstance(each, Store)}
+        self._lines: dict[int, list[_Line]] = {}
+        self._stored: dict[str, int] = {}
 
+    def do(self, operation: Operation) -> None:
+        """Append the steps of an operation."""
+        if isinstance(operation, Begin):
+            self._begin(operation)
+        elif isinstance(operation, Branch):
+            self._branch(operation)
+        elif isinstance(operation, Run):
+            self._run(operation)
+        elif isinstance(operation, Store):
+            self._store(operation)
+        elif isinstance(operation, Move):
+            self._move(operation)
+        elif isinstance(operation, Swap):
+            self._swap(operation)
+        elif isinstance(operation, Tier):
+            self._tier(operation)
+        elif isinstance(operation, Abort):
+            self._abort(operation)
+        else:
+            self._end(operation)
 
-def _interior(plan: RequestPlan, slots: _Slots, stored: dict[str, int]) -> tuple[Snapshot, ...]:
-    """Slots and snapshots of the checkpoints inside the extend."""
-    inside = [c for c in plan.creates if c.written.inside]
-    for checkpoint in inside:
-        stored[checkpoint.name] = slots.take()
-    return tuple(snapshot(plan, c, stored[c.name]) for c in inside)
+    def _begin(self, begin: Begin) -> None:
+        """Put the restored state, or the state of no tokens, into the working slots."""
+        wanted = [track for track in tracks(self._arm) if track.scored or self._needed[begin.request]]
+        restore = begin.restore.name if begin.restore else None
+        self._lines[begin.request] = [_Line(track, self.slots.take(), restore) for track in wanted]
+        for line in self._lines[begin.request]:
+            if restore is None:
+                self.steps.append(Clear(line.slot))
+            else:
+                self.steps.append(Copy(CopyReason.RESTORE, restore, self._stored[restore], line.slot))
 
+    def _branch(self, branch: Branch) -> None:
+        sources = [line for line in self._lines[branch.source] if line.track.scored or self._needed[branch.request]]
+        self._lines[branch.request] = [_Line(line.track, self.slots.take()) for line in sources]
+        for source, line in zip(sources, self._lines[branch.request], strict=True):
+            self.steps.append(Copy(CopyReason.FORK, branch.state.name, source.slot, line.slot))
 
-def _keep(plan: RequestPlan, slot: int, slots: _Slots, stored: dict[str, int], after_prompt: bool) -> list[Step]:
-    """Copy the working slot to the checkpoints that end at the prompt, or after the answer."""
-    steps: list[Step] = []
-    for checkpoint in plan.creates:
-        if checkpoint.written.inside or (checkpoint.position > plan.prompt) is not after_prompt:
-            continue
-        stored[checkpoint.name] = slots.take()
-        steps.append(Copy(CopyReason.FORK, checkpoint.name, slot, stored[checkpoint.name]))
-        steps.append(Commit(checkpoint.name, stored[checkpoint.name]))
-    return steps
+    def _move(self, move: Move) -> None:
+        """The running state leaves a block that is full; the block stays if it was stored, else it is free."""
+        for line in self._lines[move.request]:
+            if runs(line.track, self._needed[move.request], move.state.position):
+                old, line.slot = line.slot, self.slots.take()
+                self.steps.append(Copy(CopyReason.FORK, move.state.name, old, line.slot))
+                if not line.given:
+                    self.steps.append(self.slots.give(old))
+                line.given = False
 
+    def _run(self, run: Run) -> None:
+        rows = [
+            self._row(span, line)
+            for span in run.spans
+            for line in self._lines[span.request]
+            if runs(line.track, self._needed[span.request], span.piece.a)
+        ]
+        self.steps.append(Compute(tuple(rows)))
+        for span in run.spans:
+            for line in self._keeper(span):
+                for take in span.takes:
+                    if take.how is How.COPY and take.buffer is not None:
+                        self._copy_to(take, line, self._buffer(line, take.buffer))
 
-def _decode(plan: RequestPlan, index: int, arm: Arm, lines: list[tuple[Track, int]]) -> list[Step]:
-    """The answer, all tracks in one step a token."""
-    columns = [list(answer_rows(plan, index, arm, track, slot)) for track, slot in lines if needs_answer(plan, track)]
-    return [Compute(rows) for rows in zip(*columns, strict=True)]
+    def _row(self, span: Span, line: _Line) -> Row:
+        taken = self._snapshots(span, line) if line.track.stores else ()
+        restored, line.restored = line.restored, None
+        return row(span, self._arm, line.track, line.slot, line.slot, taken, restored)
+
+    def _snapshots(self, span: Span, line: _Line) -> tuple[Snapshot, ...]:
+        """Slots and snapshots of the states that the kernel writes itself."""
+        found = []
+        for take in span.takes:
+            if take.how is How.SNAPSHOT and (take.buffer is not None or take.checkpoint.name in self._kept):
+                slot = self.slots.take() if take.buffer is None else self._buffer(line, take.buffer)
+                if take.buffer is None:
+                    self._stored[take.checkpoint.name] = slot
+                found.append(snapshot(span.piece.a, take.checkpoint, slot))
+        return tuple(found)
+
+    def _buffer(self, line: _Line, number: int) -> int:
+        """One of the slots that a request has beside its working slot, taken when it is first used."""
+        line.buffers += [None] * (number + 1 - len(line.buffers))
+        slot = line.buffers[number]
+        if slot is None:
+            slot = line.buffers[number] = self.slots.take()
+        return slot
+
+    def _keeper(self, span: Span) -> list[_Line]:
+        """The line whose states are stored, if it computes the span."""
+        needed = self._needed[span.request]
+        lines = self._lines[span.request]
+        return [line for line in lines if line.track.stores and runs(line.track, needed, span.piece.a)]
+
+    def _copy_to(self, take: Take, line: _Line, slot: int) -> None:
+        self.steps.append(Copy(CopyReason.FORK, take.checkpoint.name, line.slot, slot))
+
+    def _store(self, store: Store) -> None:
+        evicted, take = store.stored.evicts, store.stored.take
+        if evicted is not None:
+            self._evict(evicted.name)
+        line = next(line for line in self._lines[store.request] if line.track.stores)
+        name = take.checkpoint.name
+        if take.buffer is not None:
+            self._stored[name] = self._buffer(line, take.buffer)
+            line.buffers[take.buffer] = None
+        elif take.how is How.COPY:
+            self._stored[name] = self.slots.take()
+            self._copy_to(take, line, self._stored[name])
+        elif take.how is How.DONATE:
+            self._stored[name], line.given = line.slot, True
+        self.steps.append(Commit(name, self._stored[name]))
+
+    def _evict(self, name: str) -> None:
+        slot = self._stored.pop(name)
+        self.steps += [Evict(name, slot), self.slots.give(slot)]
+
+    def _swap(self, swap: Swap) -> None:
+        """The working slots that are still computed move to the other side; buffers, and what they held, are given up."""
+        needed, lines = self._needed[swap.request], self._lines.pop(swap.request)
+        self._lines[swap.request] = [line for line in lines if runs(line.track, needed, swap.state.position)]
+        for line in lines:
+            if line not in self._lines[swap.request]:
+                self._give(line)
+        for line in self._lines[swap.request]:
+            old, line.slot = line.slot, self.slots.take(host=swap.out)
+            self.steps.append(Copy(CopyReason.TIER, swap.state.name, old, line.slot))
+            if not line.given:
+                self.steps.append(self.slots.give(old))
+            line.given = False
+            self._drop_buffers(line)
+
+    def _tier(self, tier: Tier) -> None:
+        old, new = self._stored[tier.state.name], self.slots.take(host=tier.out)
+        self._stored[tier.state.name] = new
+        self.steps += [
+            Copy(CopyReason.TIER, tier.state.name, old, new),
+            Evict(tier.state.name, old),
+            self.slots.give(old),
+            Commit(tier.state.name, new),
+        ]
+
+    def _abort(self, abort: Abort) -> None:
+        """The slot that the load was to fill goes back unwritten, and whoever takes it next must not read it."""
+        self.slots.give(self.slots.take())
+        self._evict(abort.state.name)
+
+    def _end(self, end: End) -> None:
+        for line in self._lines.pop(end.request):
+            self._give(line)
+
+    def _give(self, line: _Line) -> None:
+        """A line is over."""
+        if not line.given:
+            self.steps.append(self.slots.give(line.slot))
+        self._drop_buffers(line)
+
+    def _drop_buffers(self, line: _Line) -> None:
+        self.steps += [self.slots.give(slot) for slot in line.buffers if slot is not None]
+        line.buffers = []

@@ -8,12 +8,20 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from pydantic import Field, model_validator
-
 from .base import Record
+from .policy import CHUNK, CheckpointPolicy, Policy
 
-CHUNK = 64
-"""Tokens per chunk of the chunk kernels; the grid of an extend is start + 64·i (DESIGN §2)."""
+__all__ = [
+    "CHUNK",
+    "Answers",
+    "Arm",
+    "Cell",
+    "CheckpointPolicy",
+    "Compiler",
+    "Effect",
+    "Kernel",
+    "PoolDtype",
+]
 
 
 class Compiler(StrEnum):
@@ -54,29 +62,6 @@ class Effect(StrEnum):
     TOTAL = "total"
 
 
-class CheckpointPolicy(Record):
-    """Where a schedule stores checkpoints. ``every`` counts from the start of an extend and sits on the grid."""
-
-    every: int | None = Field(default=None, ge=CHUNK, description="tokens between checkpoints, a multiple of the chunk")
-    prompt_end: bool = False
-    turn_end: bool = False
-
-    @model_validator(mode="after")
-    def _check(self) -> CheckpointPolicy:
-        if self.every is not None and self.every % CHUNK:
-            raise ValueError(f"every = {self.every} isn't a multiple of the chunk of {CHUNK} tokens; give a multiple")
-        if self.every is None and not (self.prompt_end or self.turn_end):
-            raise ValueError("a policy needs every, prompt_end or turn_end; without one nothing is ever restored")
-        return self
-
-    @property
-    def slug(self) -> str:
-        parts = [f"grid{self.every}"] if self.every else []
-        parts += ["prompt"] if self.prompt_end else []
-        parts += ["turn"] if self.turn_end else []
-        return "+".join(parts)
-
-
 class Arm(Record):
     """One way to run a suite."""
 
@@ -86,7 +71,7 @@ class Arm(Record):
     answer: Kernel = Kernel.RECURRENT
     answers: Answers
     pool: PoolDtype
-    policy: CheckpointPolicy
+    policy: Policy
     recipe: str
     repeat: int = 0
 

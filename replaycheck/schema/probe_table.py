@@ -12,6 +12,15 @@ from .result import ProbeResult
 CellVerdict = Literal["exact", "noise", "broken", "can't"]
 
 
+class ProbeNumber(Record):
+    """One comparison inside a cell: where, of which tensor, the relative difference and the most that is predicted."""
+
+    where: str
+    tensor: str
+    number: float | None = Field(description="null if not finite")
+    predicted: float | None
+
+
 class ProbeCell(Record):
     """One property of one kernel."""
 
@@ -21,6 +30,7 @@ class ProbeCell(Record):
     number: float | None = Field(default=None, description="relative difference; null if exact or not finite")
     predicted: float | None = Field(default=None, description="the most that the recipe's rounding points allow")
     example: str = Field(default="", description="the smallest case that differs: where, which element, both values")
+    numbers: tuple[ProbeNumber, ...] = Field(default=(), description="every comparison, where each is of interest")
 
 
 class ProbeRow(Record):
@@ -49,6 +59,9 @@ class ProbeProperty(Record):
 class ProbeTable(Record):
     schema_version: Literal[1] = 1
     device: str
+    autotune: int | None = Field(
+        default=None, description="most configurations that Triton timed for a kernel; 0: all; null: it didn't autotune"
+    )
     seed: int
     properties: tuple[ProbeProperty, ...]
     rows: tuple[ProbeRow, ...]

@@ -17,6 +17,9 @@ __all__ = ["Problem", "field_name", "problems"]
 # Longer inputs would hide the rest of the sentence.
 _SHOWN = 60
 
+# Kinds that a file needn't name, since they are the default; pydantic puts them into the location.
+_UNSPOKEN = ("reference",)
+
 
 class Problem(NamedTuple):
     """One thing that is wrong: where in the record, and a sentence about it."""
@@ -47,7 +50,7 @@ def _is_echo(entry: Any, entries: Sequence[Any]) -> bool:
 def field_name(location: Sequence[int | str]) -> str:
     """``("traces", 0, "turns", 3, "role")`` as ``traces[0].turns[3].role``."""
     name = ""
-    for part in location:
+    for part in (part for part in location if part not in _UNSPOKEN):
         name += f"[{part}]" if isinstance(part, int) else f".{part}" if name else part
     return name
 

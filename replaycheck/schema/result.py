@@ -139,6 +139,7 @@ class Result(Record):
     model: str
     model_digest: str
     recipe: str
+    kernels: str = Field(description="whose kernels ran, with the package's version: ours, fla 0.6.0 …")
     device: str
     seed: int
     faults: tuple[str, ...]

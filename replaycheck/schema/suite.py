@@ -10,8 +10,9 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from .arm import Answers, Arm, Cell, CheckpointPolicy, Compiler, Effect, Kernel, PoolDtype
+from .arm import Answers, Arm, Cell, Compiler, Effect, Kernel, PoolDtype
 from .base import Record
+from .policy import CheckpointPolicy, Policy
 
 #: The two compilers that each effect compares, reference first.
 COMPILERS: dict[Effect, tuple[Compiler, Compiler]] = {
@@ -29,19 +30,24 @@ class Matrix(Record):
     tail: tuple[Kernel, ...] = Field(min_length=1)
     answers: tuple[Answers, ...] = Field(min_length=1)
     pool: tuple[PoolDtype, ...] = Field(min_length=1)
-    policy: CheckpointPolicy
+    policy: Policy
     effects: tuple[Effect, ...] = tuple(Effect)
 
     @model_validator(mode="after")
     def _check(self) -> Matrix:
-        """Only a checkpoint at a turn's end keeps an answer as it was decoded."""
+        """Only a state that was stored while or after decoding keeps an answer as it was decoded."""
         for answers in self.answers:
-            if (answers is Answers.DECODED) is not self.policy.turn_end:
-                wanted = "with" if answers is Answers.DECODED else "without"
-                raise ValueError(
-                    f"answers {answers.value!r} needs a policy {wanted} turn_end; give each its own matrix"
-                )
+            if (answers is Answers.DECODED) is not self.policy.keeps_answers:
+                raise ValueError(f"answers {answers.value!r} needs {self._wanted(answers)}; give each its own matrix")
         return self
+
+    def _wanted(self, answers: Answers) -> str:
+        decoded = answers is Answers.DECODED
+        if isinstance(self.policy, CheckpointPolicy):
+            return f"a policy {'with' if decoded else 'without'} turn_end"
+        return (
+            f"a policy that {'stores' if decoded else 'never stores'} states of answers; {self.policy.slug!r} isn't one"
+        )
 
 
 class Suite(Record):

@@ -66,7 +66,11 @@ class Speculation(Record):
 
 
 class Preemption(Record):
-    """The request is taken off the engine after so many computed tokens and resumed later."""
+    """The request is taken off the engine and resumed later.
+
+    ``after`` counts the tokens that it has computed, those of a hit not among them. It waits for the next requests to
+    be over, unless they continue its answer or there is none.
+    """
 
     kind: Literal["preemption"]
     turn: Identifier
@@ -75,14 +79,44 @@ class Preemption(Record):
 
 
 class BatchMates(Record):
-    """Requests that run in one batch with this one."""
+    """Requests that run in one batch with this one, by continuous batching."""
 
     kind: Literal["batch"]
     turn: Identifier
     mates: tuple[Identifier, ...]
 
 
-Event = Annotated[Branch | Rewind | Speculation | Preemption | BatchMates, Field(discriminator="kind")]
+class Fork(Record):
+    """This answer continues the live state of another answer to the same prompt after so many of its tokens.
+
+    Parallel sampling is a fork at offset 0; a beam search forks at each reorder, more than once from a beam that is
+    duplicated and never from one that is dropped.
+    """
+
+    kind: Literal["fork"]
+    turn: Identifier
+    source: Identifier = Field(description="the answer whose state is copied; both begin with the same tokens")
+    offset: int = Field(ge=0, description="tokens of the answer that both share")
+
+
+class Offload(Record):
+    """When this answer is over, the states that its request stored move to the host; a hit loads them back."""
+
+    kind: Literal["offload"]
+    turn: Identifier
+
+
+class AbortedLoad(Record):
+    """The state that this answer's request hits on the host can't be loaded: the load is aborted after it got a slot."""
+
+    kind: Literal["aborted-load"]
+    turn: Identifier
+
+
+Event = Annotated[
+    Branch | Rewind | Speculation | Preemption | BatchMates | Fork | Offload | AbortedLoad,
+    Field(discriminator="kind"),
+]
 
 
 class Trace(Record):

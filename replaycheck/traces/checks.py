@@ -10,7 +10,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from replaycheck.errors import UsageError, choices
 from replaycheck.schema.problems import Problem
-from replaycheck.schema.trace import BatchMates, Event, Group, Preemption, Rewind, Speculation, Trace, Turn
+from replaycheck.schema.trace import (
+    AbortedLoad,
+    BatchMates,
+    Event,
+    Fork,
+    Group,
+    Offload,
+    Preemption,
+    Rewind,
+    Speculation,
+    Trace,
+    Turn,
+)
 from replaycheck.traces import vocabulary
 
 __all__ = ["check_group"]
@@ -20,6 +32,9 @@ VOCABULARIES: Mapping[str, int] = {vocabulary.NAME: vocabulary.SIZE}
 
 # An error lists at most this many of the names that would have been right.
 _LISTED = 8
+
+#: Events that are about an answer.
+_OF_ANSWERS = (Speculation, Preemption, BatchMates, Fork, Offload, AbortedLoad)
 
 
 def check_group(group: Group) -> Iterator[Problem]:
@@ -144,12 +159,14 @@ def _check_events(field: str, trace: Trace, group_answers: set[str]) -> Iterator
 
 def _check_event(at: str, event: Event, turns: Mapping[str, Turn], group_answers: set[str]) -> Iterator[Problem]:
     turn = turns[event.turn]
-    if isinstance(event, (Speculation, Preemption, BatchMates)) and turn.role != "assistant":
+    if isinstance(event, _OF_ANSWERS) and turn.role != "assistant":
         yield Problem(f"{at}.turn", f"{turn.id!r} has role {turn.role!r}; a {event.kind} event is about an answer")
     elif isinstance(event, Rewind) and event.to not in turns:
         yield Problem(f"{at}.to", f"{event.to!r} is no turn of this trace; allowed: {_some(turns)}; name one of these")
     elif isinstance(event, Speculation):
         yield from _check_window(at, event, turn)
+    elif isinstance(event, Fork):
+        yield from _check_fork(at, event, turns)
     elif isinstance(event, BatchMates):
         for mate, count in Counter(event.mates).items():
             if mate not in group_answers or count > 1:
@@ -157,6 +174,28 @@ def _check_event(at: str, event: Event, turns: Mapping[str, Turn], group_answers
                     f"{at}.mates",
                     f"{mate!r} is no answer of this group, or named twice; allowed: {_some(group_answers)}",
                 )
+
+
+def _check_fork(at: str, event: Fork, turns: Mapping[str, Turn]) -> Iterator[Problem]:
+    turn, source = turns[event.turn], turns.get(event.source)
+    siblings = {
+        name
+        for name, each in turns.items()
+        if each.role == "assistant" and each.parent == turn.parent and each is not turn
+    }
+    if source is None or event.source not in siblings:
+        yield Problem(
+            f"{at}.source",
+            f"{event.source!r} is no other answer to the same turn; allowed: {_some(siblings)}; name one",
+        )
+        return
+    shared = event.offset + 1
+    if min(len(turn.tokens), len(source.tokens)) <= shared or turn.tokens[:shared] != source.tokens[:shared]:
+        yield Problem(
+            f"{at}.offset",
+            f"{event.offset}: {turn.id!r} and {source.id!r} don't share so many tokens with at least one left; "
+            "fork where they part or sooner",
+        )
 
 
 def _check_window(at: str, event: Speculation, turn: Turn) -> Iterator[Problem]:

@@ -45,4 +45,7 @@ def test_the_presets_fit_their_schema(replaycheck: Callable) -> None:
 def test_an_unknown_name_gives_the_choices(replaycheck: Callable) -> None:
     outcome = replaycheck("schema", "nope")
     assert (outcome.code, outcome.out) == (2, "")
-    assert "schema 'nope' is unknown; allowed are 'trace', 'suite', 'gate', 'result' or 'admission'" in outcome.err
+    assert (
+        "schema 'nope' is unknown; allowed are 'trace', 'suite', 'gate', 'result', 'admission' or 'probe'"
+        in outcome.err
+    )

@@ -55,15 +55,6 @@ def test_an_unknown_event_names_file_line_and_the_kinds(tmp_path: Path, replaych
     expect(replaycheck("run", "--traces", path, "--out", tmp_path / "run"), 2, f"{path}:2", "teleport", "branch")
 
 
-def test_an_event_that_the_lab_cant_play_is_refused_by_name(tmp_path: Path, replaycheck: Run) -> None:
-    def change(group: dict[str, Any]) -> None:
-        group["group"] = "preempted"
-        group["traces"][0]["events"] = [{"kind": "preemption", "turn": "a1", "after": 5}]
-
-    outcome = replaycheck("run", "--traces", spoilt(tmp_path, change), "--out", tmp_path / "run", "--workers", 1)
-    expect(outcome, 2, "preemption")
-
-
 def test_a_token_outside_the_vocabulary_is_named(tmp_path: Path, replaycheck: Run) -> None:
     def change(group: dict[str, Any]) -> None:
         group["traces"][0]["turns"][0]["tokens"][1] = 9999

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from replaycheck_kernels.conv import conv_state, short_convolution
+from replaycheck_kernels.conv import conv_windows, short_convolution
 from replaycheck_kernels.precision import Precision, round_to
 
 CHANNELS, WIDTH = 6, 4
@@ -48,12 +48,14 @@ def test_the_output_is_rounded_once_to_the_precision_asked_for() -> None:
 
 
 @pytest.mark.parametrize("cut", range(5))
-def test_the_state_is_the_last_three_inputs_byte_for_byte(cut: int) -> None:
-    x, before = normal(10, CHANNELS), normal(WIDTH - 1, CHANNELS, seed=3)
-    state = conv_state(x, before, 0, cut)
-    line = torch.cat([before, x[:cut]])
-    assert torch.equal(state.contiguous().view(torch.uint8), line[-3:].contiguous().view(torch.uint8))
-    assert torch.equal(conv_state(x, state, cut, 10), x[7:])
+def test_a_window_is_the_last_three_inputs_byte_for_byte(cut: int) -> None:
+    """In a pack, from zero tokens on, over the state's end; other sequences and later tokens don't show."""
+    x, before = normal(14, CHANNELS), normal(2, WIDTH - 1, CHANNELS, seed=3)
+    found = conv_windows(x, before, (0, 4, 14), [(1, cut), (0, 2), (1, 10)])
+    line = torch.cat([before[1], x[4 : 4 + cut]])
+    assert torch.equal(found[0].contiguous().view(torch.uint8), line[-3:].contiguous().view(torch.uint8))
+    assert torch.equal(found[1], torch.cat([before[0, 2:], x[:2]]))
+    assert torch.equal(found[2], x[11:])
 
 
 @pytest.mark.parametrize("cut", range(1, 10))
@@ -61,7 +63,7 @@ def test_a_cut_changes_no_bit(cut: int) -> None:
     x, weight, state = normal(10, CHANNELS), normal(CHANNELS, WIDTH, seed=1), normal(1, WIDTH - 1, CHANNELS, seed=2)
     whole = short_convolution(x, weight, state, (0, 10), FP32)
     head = short_convolution(x[:cut], weight, state, (0, cut), FP32)
-    after = conv_state(x, state[0], 0, cut)[None]
+    after = conv_windows(x, state, (0, 10), [(0, cut)])
     tail = short_convolution(x[cut:], weight, after, (0, 10 - cut), FP32)
     assert torch.equal(torch.cat([head, tail]), whole)
 

@@ -17,7 +17,8 @@ from replaycheck_kernels.oracle import ORACLE_KERNEL
 from replaycheck_kernels.precision import Precision, Rounding
 from replaycheck_kernels.recipe import EXACT, ORACLE, PRESETS, SGLANG, Recipe, preset
 from replaycheck_kernels.recurrent import RECURRENT_TORCH
-from replaycheck_kernels.registry import KERNELS, ours
+from replaycheck_kernels.registry import KERNELS, UNAVAILABLE, ours
+from replaycheck_kernels.triton.kernels import RECURRENT_TRITON, available
 from tests.kernels.cases import decay_span, name_of, random_inputs, random_states, relative, tap
 
 BF16 = Precision.BF16
@@ -234,13 +235,16 @@ def test_presets_have_their_own_names_and_say_what_they_promise() -> None:
     assert set(ORACLE.precisions().values()) == {Precision.FP64}
     assert SGLANG.recurrent_qk is Precision.FP32
     assert {f.name for f in fields(Recipe)} > set(EXACT.precisions())
-    choices = "exact, fla, oracle, sglang, sglang-gdn, sglang-small-grid, vllm"
+    choices = "exact, fla, oracle, sglang, sglang-direct, sglang-gdn, sglang-small-grid, vllm"
     with pytest.raises(ValueError, match=f"unknown recipe 'vlm'; choose one of {choices}"):
         preset("vlm")
 
 
 def test_every_recipe_finds_a_kernel_for_each_form() -> None:
-    assert set(KERNELS) == {"ours/oracle", "ours/chunk-emulator", "ours/recurrent-torch", "ours/recurrent-cpu"}
+    anywhere = {"ours/oracle", "ours/chunk-emulator", "ours/recurrent-torch", "ours/recurrent-cpu"}
+    assert set(KERNELS) - anywhere | set(UNAVAILABLE) == {"ours/chunk-triton", "ours/recurrent-triton"}
     assert ours(ORACLE, "cpu") == {"chunk": ORACLE_KERNEL, "recurrent": ORACLE_KERNEL}
     assert ours(SGLANG, "cpu") == {"chunk": CHUNK_EMULATOR, "recurrent": RECURRENT_CPU}
-    assert ours(SGLANG, "cuda")["recurrent"] is RECURRENT_TORCH
+    compiled = RECURRENT_TRITON if available() else RECURRENT_TORCH
+    assert ours(SGLANG, "cuda")["recurrent"] is compiled
+    assert ours(replace(SGLANG, beta_site="nowhere"), "cuda") == {"chunk": CHUNK_EMULATOR, "recurrent": RECURRENT_TORCH}

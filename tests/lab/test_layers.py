@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 from replaycheck.errors import UsageError
-from replaycheck.subjects.lab.attention import KeyValueArena
+from replaycheck.subjects.lab.attention import KeyValueArena, page_table
 from replaycheck.subjects.lab.layers import gated_rms_norm, linear, mlp, rms_norm
 from replaycheck_kernels.precision import Precision
 
@@ -78,6 +80,10 @@ class Sequences:
             self.arena.write(2, self.pages[-1], self.keys[-1], self.values[-1])
 
 
+def attend(held: Sequences, q: Tensor, pages: list[Any], lengths: tuple[int, ...]) -> Tensor:
+    return held.arena.attend(2, q, page_table(pages, lengths, torch.device("cpu")), SCALE)
+
+
 def sdpa(q: Tensor, keys: Tensor, values: Tensor) -> Tensor:
     """torch's attention of the last q.shape[0] tokens of a sequence, in float64: [n, H, V]."""
     new, total = q.shape[0], keys.shape[0]
@@ -92,7 +98,7 @@ def sdpa(q: Tensor, keys: Tensor, values: Tensor) -> Tensor:
 def test_attention_is_that_of_torch_in_float64(dtype: torch.dtype, unit: float) -> None:
     held, lengths = Sequences((1, 70, 33), dtype), (1, 5, 33)
     q = normal(sum(lengths), HEADS, KEY, dtype=dtype)
-    found = held.arena.attend(2, q, held.pages, lengths, SCALE).split(lengths)
+    found = attend(held, q, held.pages, lengths).split(lengths)
     for r, queries in enumerate(q.split(lengths)):
         expected = sdpa(queries, held.keys[r], held.values[r])
         # dot products of 32 and sums of 70 terms; an error of a score is one of its exponential, at scores near 3.
@@ -103,18 +109,18 @@ def test_attention_is_that_of_torch_in_float64(dtype: torch.dtype, unit: float) 
 def test_a_query_has_the_bits_that_it_has_alone(dtype: torch.dtype) -> None:
     held, lengths = Sequences((40, 70), dtype), (40, 6)
     q = normal(46, HEADS, KEY, dtype=dtype)
-    packed = held.arena.attend(2, q, held.pages, lengths, SCALE)
+    packed = attend(held, q, held.pages, lengths)
     for i in range(40):
-        alone = held.arena.attend(2, q[i : i + 1], [held.pages[0][: i + 1]], (1,), SCALE)
+        alone = attend(held, q[i : i + 1], [held.pages[0][: i + 1]], (1,))
         assert torch.equal(alone[0], packed[i])
-    assert torch.equal(held.arena.attend(2, q[40:], held.pages[1:], (6,), SCALE), packed[40:])
+    assert torch.equal(attend(held, q[40:], held.pages[1:], (6,)), packed[40:])
 
 
 def test_pages_of_a_fork_may_lie_anywhere() -> None:
     held = Sequences((20, 30), torch.float32)
     q = normal(1, HEADS, KEY)
     joined = np.concatenate([held.pages[0][:12], held.pages[1][25:]])
-    found = held.arena.attend(2, q, [joined], (1,), SCALE)
+    found = attend(held, q, [joined], (1,))
     keys, values = (torch.cat([parts[0][:12], parts[1][25:]]) for parts in (held.keys, held.values))
     assert float((found - sdpa(q, keys, values)).abs().max()) < 100 * 2.0**-24 * float(values.abs().max())
 
@@ -122,9 +128,9 @@ def test_pages_of_a_fork_may_lie_anywhere() -> None:
 def test_a_growing_arena_keeps_what_was_written() -> None:
     held = Sequences((30,), torch.float32)
     q = normal(1, HEADS, KEY)
-    before = held.arena.attend(2, q, held.pages, (1,), SCALE)
+    before = attend(held, q, held.pages, (1,))
     held.arena.take(10_000)
-    assert torch.equal(held.arena.attend(2, q, held.pages, (1,), SCALE), before)
+    assert torch.equal(attend(held, q, held.pages, (1,)), before)
     assert held.arena.take(2).tolist() == [10_030, 10_031]
 
 

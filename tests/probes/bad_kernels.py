@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from replaycheck.probes.subject import Subject
+from replaycheck.probes.subject import SMALL, Subject
 from replaycheck_kernels.chunk import CHUNK_EMULATOR
 from replaycheck_kernels.compiled import RECURRENT_CPU
 from replaycheck_kernels.contract import (
@@ -26,6 +26,8 @@ from replaycheck_kernels.recipe import Recipe
 Mistake = Callable[[Forward], Forward]
 
 CAN = Capabilities((), devices=frozenset({"cpu", "cuda"}))
+SIZES = replace(SMALL, lengths=(70, 1, 64), regimes=("kimi",))
+"""One decay where a property would take several, and six orders of a pack: less time, the same mistakes."""
 
 
 def subject(
@@ -39,7 +41,7 @@ def subject(
     forward = mistake(kernel.forward) if mistake else kernel.forward
     made = replace(kernel, name="bad/kernel", forward=forward)
     found = ProviderKernel(ModelKind.KDA, made, can, pool)
-    return Subject(Provider("bad", (found,)), found, asked=recipe)
+    return Subject(Provider("bad", (found,)), found, asked=recipe, sizes=SIZES)
 
 
 def changed(
@@ -152,6 +154,11 @@ nan_spreads = changed(before=lambda x, s: (replace(x, v=x.v + 0 * x.v.sum()), s)
 rounded_final = changed(after=lambda x, rows, o: replace(o, final=o.final.bfloat16().float()))
 
 
+def rounding(**points: object) -> Mistake:
+    """A kernel that rounds elsewhere than its recipe says."""
+    return changed(recipe=lambda recipe: replace(recipe, **points))  # type: ignore[arg-type]
+
+
 def pool_call(
     store: Callable[[Tensor, torch.dtype], Tensor] = lambda state, dtype: state.to(dtype), neighbour: bool = False
 ) -> PoolForward:
@@ -173,6 +180,11 @@ def pool_call(
 
 def via_bf16(state: Tensor, dtype: torch.dtype) -> Tensor:
     return state.bfloat16().to(dtype)
+
+
+def much_too_coarse(state: Tensor, dtype: torch.dtype) -> Tensor:
+    """A sixteenth too large, in reduced pools only."""
+    return state.to(dtype) if dtype is torch.float32 else (state * (1 + 2.0**-4 * torch.sign(state))).to(dtype)
 
 
 def saturating(state: Tensor, dtype: torch.dtype) -> Tensor:

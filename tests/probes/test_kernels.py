@@ -12,6 +12,7 @@ from replaycheck.faults.fault import find_fault
 from replaycheck.model.folder import SHIPPED_CONFIG, write_random_folder
 from replaycheck.probes.collection import kernel_probes, real_states, state_probes
 from replaycheck.probes.kernels import HEADS, KEY, LENGTHS, VALUE, Regime, inputs, probe_kernel, regimes
+from replaycheck.subjects.lab.kernels import KernelChoice
 from replaycheck.subjects.lab.network import Network, RowInput
 from replaycheck_kernels.chunk import CHUNK_EMULATOR
 from replaycheck_kernels.compiled import RECURRENT_CPU
@@ -99,7 +100,7 @@ def test_regimes_take_learnt_decays_that_fit() -> None:
 
 
 def test_a_run_probes_each_form_under_exact_and_its_own_recipe(model: Path) -> None:
-    results = list(kernel_probes(model, "sglang", seed=0))
+    results = list(kernel_probes(model, "sglang", KernelChoice(), seed=0))
     assert [result.name for result in results] == [
         f"kernels/{kernel}/{recipe}/{regime}"
         for recipe in ("exact", "sglang")
@@ -110,7 +111,7 @@ def test_a_run_probes_each_form_under_exact_and_its_own_recipe(model: Path) -> N
 
 
 def test_a_recipe_fault_fails_every_kernel_probe_of_a_run(model: Path) -> None:
-    results = kernel_probes(model, "exact", seed=0, spoil=find_fault("beta-raw").recipe)
+    results = kernel_probes(model, "exact", KernelChoice(), seed=0, spoil=find_fault("beta-raw").recipe)
     assert {result.verdict for result in results} == {"fail"}
 
 

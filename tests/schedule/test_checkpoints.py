@@ -37,7 +37,7 @@ def test_the_last_checkpoint_of_an_extend_is_where_sglang_puts_it(
     found = positions(GRID, start, prompt, prompt + 10)
     position, written = found[-1]
     assert position == depth == start + extend // 64 * 64
-    made = snapshot(plan(start, prompt, prompt + 10), Checkpoint("c", 0, position, written), destination=7)
+    made = snapshot(start, Checkpoint("c", 0, position, written), destination=7)
     assert made.chunk == chunk == extend // 64
     assert (made.conv_end - 3, made.conv_end - 1) == conv_rows
     assert made.destination == 7

@@ -24,7 +24,7 @@ from replaycheck.schedule.steps import (
     Schedule,
 )
 from replaycheck.schema.arm import Compiler, Kernel
-from replaycheck.schema.trace import Group, Preemption
+from replaycheck.schema.trace import Group, Speculation
 from replaycheck.traces.suites.quick import build_quick
 from replaycheck.traces.synth import Sample
 from replaycheck.traces.tree import request_paths
@@ -209,7 +209,7 @@ def test_a_state_that_is_stored_already_is_not_stored_again() -> None:
 
 def test_events_that_the_lab_cannot_play_are_refused_by_name() -> None:
     plain = fork()
-    event = Preemption(kind="preemption", turn="a", after=3)
+    event = Speculation(kind="speculation", turn="a", offset=3, drafts=(1, 2), accepted=1)
     group = plain.model_copy(update={"traces": (plain.traces[0].model_copy(update={"events": (event,)}),)})
-    with pytest.raises(UsageError, match=r"group 'g', trace 't': event 'preemption' can't be compiled"):
+    with pytest.raises(UsageError, match=r"group 'g', trace 't': event 'speculation' can't be compiled"):
         plan_requests(group, POLICIES["prompt"])

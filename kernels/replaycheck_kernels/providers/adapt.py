@@ -169,11 +169,13 @@ def on_device(x: Tensor) -> Iterator[None]:
 
 
 @contextmanager
-def recorded(module: ModuleType, name: str, wanted: bool) -> Iterator[list[Any]]:
+def recorded(
+    module: ModuleType, name: str, wanted: bool, keep: Callable[[Any], Any] = lambda result: result
+) -> Iterator[list[Any]]:
     """Collect what ``module.name`` returns while the block runs: a tap for values that the public call drops.
 
-    The arithmetic and the launches stay as they are; only the returned tensors are kept alive longer. The list stays
-    empty where nothing is wanted.
+    The arithmetic and the launches stay as they are; only the returned tensors (or what ``keep`` makes of them) are kept
+    alive longer. The list stays empty where nothing is wanted.
     """
     if not wanted:
         yield []
@@ -182,8 +184,9 @@ def recorded(module: ModuleType, name: str, wanted: bool) -> Iterator[list[Any]]
 
     @wraps(original)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        results.append(original(*args, **kwargs))
-        return results[-1]
+        result = original(*args, **kwargs)
+        results.append(keep(result))
+        return result
 
     setattr(module, name, wrapper)
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -47,27 +47,50 @@ def token_by_token(step: Step) -> PoolForward:
         inputs: KdaInputs, pool: Tensor, slots: Sequence[int], rows: Sequence[SnapshotRow], recipe: Recipe
     ) -> PoolResult:
         x, points = pack(inputs, recipe), tap_points(inputs, rows, recipe)
-        mixed, a, b = x.mixed(), x.a[0].flatten(1), x.b[0]
-        o, taps = torch.empty_like(x.v[0]), {}
-        for active, tokens in _positions(inputs):
+        positions = _positions(inputs)
+        order = torch.tensor([token for _, tokens in positions for token in tokens]).to(pool.device)
+        mixed, a, b = (part[order] for part in (x.mixed(), x.a[0].flatten(1), x.b[0]))
+        out, taps = torch.empty_like(x.v[0])[:, None], {}
+        begin, at = 0, _Slots(slots, pool.device)
+        for active, tokens in positions:
             for row, point in zip(rows, points, strict=True):
                 if point in tokens:
                     taps[row] = pool[slots[row.sequence]].clone()
-            at = torch.tensor([slots[r] for r in active], dtype=torch.int32, device=pool.device)
-            out = o.new_empty(len(active), 1, *o.shape[1:])
-            step(x, Token(mixed[tokens], a[tokens], b[tokens], out, at), pool)
-            o[tokens] = out[:, 0]
+            now = slice(begin, begin + len(tokens))
+            parts = [_aligned(part[now]) for part in (mixed, a, b)]
+            step(x, Token(parts[0], parts[1], parts[2], out[now], at.of(active)), pool)
+            begin = now.stop
+        o = torch.empty_like(x.v[0])
+        o[order] = out[:, 0]
         return PoolResult(o, taps)
 
     return call
 
 
-def _positions(inputs: KdaInputs) -> Iterator[tuple[list[int], list[int]]]:
+class _Slots:
+    """Slots of the active sequences on the device; a new tensor only when a sequence has ended."""
+
+    def __init__(self, slots: Sequence[int], device: torch.device) -> None:
+        self._slots, self._device = slots, device
+        self._active: list[int] = []
+
+    def of(self, active: list[int]) -> Tensor:
+        if active != self._active:
+            self._active = active
+            self._at = torch.tensor([self._slots[r] for r in active], dtype=torch.int32).to(self._device)
+        return self._at
+
+
+def _aligned(x: Tensor) -> Tensor:
+    """x at 16 bytes: for another alignment Triton compiles another kernel, which a decode call of an engine doesn't run."""
+    return x if x.data_ptr() % 16 == 0 else x.clone()
+
+
+def _positions(inputs: KdaInputs) -> list[tuple[list[int], list[int]]]:
     """For each position: the sequences that reach it, and their packed token indices."""
     lengths = inputs.lengths()
-    for position in range(max(lengths)):
-        active = [r for r, length in enumerate(lengths) if length > position]
-        yield active, [inputs.offsets[r] + position for r in active]
+    reached = [[r for r, length in enumerate(lengths) if length > position] for position in range(max(lengths))]
+    return [(active, [inputs.offsets[r] + position for r in active]) for position, active in enumerate(reached)]
 
 
 def steps_before(inputs: KdaInputs, rows: Sequence[SnapshotRow], recipe: Recipe) -> list[int]:

@@ -20,6 +20,7 @@ from ..contract import Forward, KdaInputs, KdaOutput, SnapshotRow, SnapshotSourc
 from ..recipe import Recipe
 from .adapt import Packed, assemble, chunk_states, guarded, interior, pack, recorded
 from .collect import collect
+from .exposed import NORMS, Tap, exposing
 from .provider import Capabilities, Decay, ModelKind, Provider, ProviderKernel, checked
 from .shim import KernelModules, Source
 
@@ -34,6 +35,25 @@ SOURCE = Source(
 
 _KDA = Capabilities(("fla",), grouped_values=True)
 _GDN = replace(_KDA, decays=frozenset({Decay.SOFTPLUS}))
+
+_INTRA = "chunk_gated_delta_rule_fwd_intra"
+_STATES = "chunk_gated_delta_rule_fwd_h"
+_TAPS = {
+    ModelKind.KDA: (
+        Tap("fla.ops.kda.chunk", "l2norm_fwd", NORMS),
+        Tap("fla.ops.kda.chunk", "fused_beta_sigmoid", (("beta",),)),
+        Tap("fla.ops.kda.chunk_fwd", "kda_gate_chunk_cumsum", (("G",),)),
+        Tap("fla.ops.kda.chunk_fwd", "chunk_kda_fwd_intra", (("w", "u", None, "k_decayed", "qk", "inverse"),)),
+        Tap("fla.ops.kda.chunk_fwd", _STATES, (("h", "v_new"),)),
+    ),
+    ModelKind.GDN: (
+        Tap("fla.ops.gated_delta_rule.chunk", "l2norm_fwd", NORMS),
+        Tap("fla.ops.gated_delta_rule.chunk", "fused_beta_sigmoid", (("beta",),)),
+        Tap("fla.ops.gated_delta_rule.chunk", "gdn_gate_chunk_cumsum", (("G",),)),
+        Tap("fla.ops.gated_delta_rule.chunk", _INTRA, (("w", "u", "inverse"),)),
+        Tap("fla.ops.gated_delta_rule.chunk", _STATES, (("h", "v_new"),)),
+    ),
+}
 
 Call = Callable[[Packed, Tensor, bool], tuple[Tensor, Tensor, Tensor | None]]
 """Packed inputs, initial states in the kernel's layout, whether per-chunk states are wanted → o, final, h."""
@@ -73,7 +93,8 @@ def _both_layouts(
     for variant, allowed, v_first in ((name, can, True), (f"{name}[K,V]", replace(can, layout="K,V"), False)):
         forward = checked(variant, kind, allowed, guarded(modules, _forward(call(v_first), v_first)))
         kernel = StateKernel(variant, form, frozenset(sources), frozenset({"fla"}), forward)
-        found.append(ProviderKernel(kind, kernel, allowed))
+        expose = exposing(modules, _TAPS[kind], turned=not v_first) if form == "chunk" else None
+        found.append(ProviderKernel(kind, kernel, allowed, expose=expose))
     return found
 
 

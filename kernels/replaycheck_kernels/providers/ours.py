@@ -1,4 +1,4 @@
-"""Our own kernels as a provider: the emulator and the recurrent forms, which run any recipe."""
+"""Our own kernels as a provider: the emulator and the recurrent forms, which run any recipe, and those in Triton."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import torch
 from ..chunk import CHUNK_EMULATOR
 from ..compiled import RECURRENT_CPU
 from ..recurrent import RECURRENT_TORCH
+from ..triton import kernels as triton
 from .provider import Capabilities, ModelKind, Provider, ProviderKernel
 
 _ANYWHERE = frozenset({"cpu", "cuda"})
@@ -20,5 +21,13 @@ def provider(path: Path | None = None) -> Provider:
     # Any width: nothing is tiled.
     can = Capabilities((), pool_dtypes=_POOLS, devices=_ANYWHERE, widest_key=1 << 20, widest_value=1 << 20)
     cpu = Capabilities((), pool_dtypes=_POOLS, devices=frozenset({"cpu"}), widest_key=1 << 20, widest_value=1 << 20)
-    kernels = [(CHUNK_EMULATOR, can), (RECURRENT_CPU, cpu), (RECURRENT_TORCH, can)]
-    return Provider("ours", tuple(ProviderKernel(kind, kernel, able) for kind in ModelKind for kernel, able in kernels))
+    anywhere = [(CHUNK_EMULATOR, can), (RECURRENT_CPU, cpu), (RECURRENT_TORCH, can)]
+    kernels = tuple(ProviderKernel(kind, kernel, able) for kind in ModelKind for kernel, able in anywhere)
+    if not (triton.available() and torch.cuda.is_available()):
+        return Provider("ours", kernels, unavailable={kernel.name: triton.MISSING for kernel in triton.ALL})
+    compiled = tuple(
+        ProviderKernel(kind, kernel, triton.CAN, triton.ON_POOL[kernel.name], triton.claim)
+        for kind in ModelKind
+        for kernel in triton.ALL
+    )
+    return Provider("ours", compiled + kernels)

@@ -10,6 +10,7 @@ A provider's recipe is a claim: ``probe kernels`` compares it with the emulator.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
@@ -60,6 +61,10 @@ PoolForward = Callable[[KdaInputs, Tensor, Sequence[int], Sequence[SnapshotRow],
 sequence."""
 
 
+Expose = Callable[[], AbstractContextManager[dict[str, Tensor]]]
+"""A context in which one call of the kernel is made; its dictionary holds the kernel's intermediates when it ends."""
+
+
 @dataclass(frozen=True)
 class Capabilities:
     """What one kernel of a provider can do.
@@ -100,6 +105,7 @@ class ProviderKernel:
     Attributes:
         on_pool: the engine's own in-place call, where it has one.
         choose: which of its claims holds for a call, where the launch decides it.
+        expose: its intermediates, by the names and in the layouts of ``replaycheck_kernels.intermediates``.
     """
 
     kind: ModelKind
@@ -107,6 +113,7 @@ class ProviderKernel:
     can: Capabilities
     on_pool: PoolForward | None = None
     choose: Callable[[KdaInputs], str] | None = None
+    expose: Expose | None = None
 
     @property
     def name(self) -> str:

@@ -18,6 +18,7 @@ import torch
 from ..contract import KdaInputs, SnapshotSource, StateKernel
 from .adapt import CHUNK, from_pool, guarded
 from .collect import collect
+from .exposed import NORMS, Tap, exposing
 from .platform import capability, dependent_launch, is_cuda, no, torch_release
 from .provider import Capabilities, Decay, ModelKind, PoolForward, Provider, ProviderKernel, checked
 from .sglang_calls import OPS, chunk_gdn, chunk_kda, packed, verify
@@ -68,6 +69,22 @@ _PACKED_NOTE = (
     "Triton at every batch size; SGLang itself takes a CUDA kernel from 8 requests on (fp32 pool, K = V = 128)"
 )
 
+_STATES = (("h", "v_new"),)
+_TAPS = {
+    ModelKind.KDA: (
+        Tap(f"{OPS}.fla.kda", "l2norm_fwd", NORMS),
+        Tap(f"{OPS}.fla.kda", "kda_gate_chunk_cumsum", (("G", "beta"),)),
+        Tap(f"{OPS}.fla.kda", "chunk_kda_fwd_intra", (("w", "u", None, "k_decayed", "qk", "inverse"),)),
+        Tap(f"{OPS}.fla.kda", "chunk_gated_delta_rule_fwd_h", _STATES),
+    ),
+    ModelKind.GDN: (
+        Tap(f"{OPS}.fla.chunk", "l2norm_fwd", NORMS),
+        Tap(f"{OPS}.fla.chunk", "chunk_local_cumsum", (("G",),)),
+        Tap(f"{OPS}.fla.chunk", "chunk_gated_delta_rule_fwd_intra", (("w", "u", "inverse"),)),
+        Tap(f"{OPS}.fla.chunk", "chunk_gated_delta_rule_fwd_h", _STATES),
+    ),
+}
+
 
 def provider(path: Path | None = None) -> Provider:
     """Load the kernels from the installed package or from ``path``.
@@ -97,9 +114,9 @@ def provider(path: Path | None = None) -> Provider:
         call: PoolForward = guarded(modules, build())
         forward = checked(name, kind, can, from_pool(call, can))
         choose = _grid if can is tracked else None
-        return [
-            ProviderKernel(kind, StateKernel(name, form, allowed, frozenset(can.claims), forward), can, call, choose)
-        ]
+        expose = exposing(modules, _TAPS[kind]) if form == "chunk" else None
+        kernel = StateKernel(name, form, allowed, frozenset(can.claims), forward)
+        return [ProviderKernel(kind, kernel, can, call, choose, expose)]
 
     kernels, unavailable = collect(dict.fromkeys(plan, load))
     return Provider("sglang", kernels, modules.version, SOURCE.tested, unavailable)

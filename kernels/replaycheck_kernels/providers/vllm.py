@@ -21,10 +21,11 @@ from ..contract import Forward, SnapshotSource, StateKernel
 from . import flashkda
 from .adapt import from_pool, guarded
 from .collect import collect
+from .exposed import NORMS, Tap, exposing
 from .platform import capability, dependent_launch, is_cuda, no
 from .provider import Capabilities, Decay, ModelKind, PoolForward, Provider, ProviderKernel, checked
 from .shim import KernelModules, Source
-from .vllm_calls import GDN_OPS, chunk_gdn, chunk_kda, packed_gdn, packed_kda, window_gdn, window_kda
+from .vllm_calls import GDN_OPS, KDA_OPS, chunk_gdn, chunk_kda, packed_gdn, packed_kda, window_gdn, window_kda
 
 _PLATFORM = SimpleNamespace(
     is_cuda=is_cuda,
@@ -83,6 +84,14 @@ _SOFTPLUS = frozenset({Decay.SOFTPLUS})
 _STORED = frozenset({SnapshotSource.CHUNK_STATE, SnapshotSource.FINAL})
 _DECODED = frozenset({SnapshotSource.ACCUMULATOR, SnapshotSource.FINAL})
 
+_TAPS = (
+    Tap(f"{KDA_OPS}.chunk", "l2norm_fwd", NORMS),
+    Tap(f"{KDA_OPS}.chunk", "fused_kda_gate_chunk_cumsum", (("G", "beta"),)),
+    Tap(f"{KDA_OPS}.chunk", "chunk_kda_fwd_intra", (("qk", "inverse"),)),
+    Tap(f"{KDA_OPS}.chunk", "recompute_w_u_fwd", (("w", "u", None, "k_decayed"),)),
+    Tap(f"{KDA_OPS}.chunk", "chunk_gated_delta_rule_fwd_h", (("h", "v_new"),)),
+)
+
 
 def provider(path: Path | None = None) -> Provider:
     """Load the kernels from the installed package or from ``path``.
@@ -118,7 +127,8 @@ def provider(path: Path | None = None) -> Provider:
 def _pure(name: str, kind: ModelKind, can: Capabilities, modules: KernelModules, forward: Forward) -> ProviderKernel:
     """A chunk kernel: final states are returned, the pool is the caller's."""
     call = checked(name, kind, can, guarded(modules, forward))
-    return ProviderKernel(kind, StateKernel(name, "chunk", _STORED, frozenset({"vllm"}), call), can)
+    expose = exposing(modules, _TAPS) if kind is ModelKind.KDA else None
+    return ProviderKernel(kind, StateKernel(name, "chunk", _STORED, frozenset({"vllm"}), call), can, expose=expose)
 
 
 def _pooled(

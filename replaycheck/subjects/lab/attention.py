@@ -2,12 +2,14 @@
 
 A sequence's cache is a list of page numbers, one token a page, into one arena; pages are written once and never change, so
 a restore or a fork copies the list. On the CPU the loop is compiled: 16 partial sums a dot product, then added in order,
-so a query's bits depend on its own keys and on nothing else.
+so a query's bits depend on its own keys and on nothing else. On a GPU a Triton kernel takes keys in blocks of fixed size.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import numba
@@ -17,6 +19,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from replaycheck.errors import UsageError
+from replaycheck_kernels import dense
+
+from .device import uses_triton
 
 _LANES = 16
 
@@ -56,6 +61,39 @@ def _attend(q: Any, keys: Any, values: Any, pages: Any, page_start: Any, visible
                     out[n, h, i] += weight * values[page, h, i]
 
 
+@dataclass(frozen=True)
+class PageTable:
+    """Which pages each query of a pass sees: pages[starts[n] : starts[n] + visible[n]]. int64, on the arena's device.
+
+    ``blocks``: neighbouring queries that a GPU kernel may take together, which changes no bit.
+    """
+
+    pages: Tensor
+    starts: Tensor
+    visible: Tensor
+    blocks: dense.QueryBlocks | None = None
+
+
+def page_table(sequences: Sequence[NDArray[np.int64]], lengths: Sequence[int], device: torch.device) -> PageTable:
+    """The table of packed queries, made once a pass for all layers.
+
+    Args:
+        sequences: pages of each sequence, its own new tokens included. lengths: new tokens, the queries, of each.
+    """
+    totals = np.array([len(pages) for pages in sequences])
+    starts = np.repeat(np.cumsum(totals) - totals, lengths)
+    visible = np.concatenate([np.arange(t - n + 1, t + 1) for t, n in zip(totals, lengths, strict=True)])
+    pages, first, count = (torch.from_numpy(x).to(device) for x in (np.concatenate(sequences), starts, visible))
+    return PageTable(pages, first, count, _blocks(lengths, device))
+
+
+def _blocks(lengths: Sequence[int], device: torch.device) -> dense.QueryBlocks | None:
+    if not uses_triton(device):
+        return None
+    offsets = torch.tensor((0, *accumulate(lengths)), dtype=torch.int32)
+    return dense.query_blocks(offsets.to(device), int(offsets[-1]))
+
+
 class KeyValueArena:
     """Pages of keys [H, key] and values [H, value] of the attention layers, one token a page.
 
@@ -63,16 +101,22 @@ class KeyValueArena:
     each use would give the same bits.
     """
 
-    def __init__(self, layers: Sequence[int], heads: int, key: int, value: int, dtype: torch.dtype) -> None:
+    def __init__(
+        self,
+        layers: Sequence[int],
+        heads: int,
+        key: int,
+        value: int,
+        dtype: torch.dtype,
+        device: torch.device = torch.device("cpu"),  # noqa: B008 (immutable)
+    ) -> None:
         if key % _LANES:
             raise UsageError(
                 f"attention keys of {key} elements; the lab takes multiples of {_LANES} (qk_nope + qk_rope head size)"
             )
-        self._shape = (heads, key, value)
-        self._dtype = dtype
         self._used = 0
-        self._keys = {layer: torch.empty((0, heads, key), dtype=dtype) for layer in layers}
-        self._values = {layer: torch.empty((0, heads, value), dtype=dtype) for layer in layers}
+        self._keys = {layer: torch.empty((0, heads, key), dtype=dtype, device=device) for layer in layers}
+        self._values = {layer: torch.empty((0, heads, value), dtype=dtype, device=device) for layer in layers}
 
     def take(self, count: int) -> NDArray[np.int64]:
         """Numbers of ``count`` fresh pages, the same for all layers."""
@@ -81,7 +125,7 @@ class KeyValueArena:
             for layer, pages in store.items():
                 if self._used > pages.shape[0]:
                     size = max(2 * pages.shape[0], self._used, 4096)
-                    grown = torch.empty((size, *pages.shape[1:]), dtype=self._dtype)
+                    grown = pages.new_empty((size, *pages.shape[1:]))
                     grown[: pages.shape[0]] = pages
                     store[layer] = grown
         return np.arange(self._used - count, self._used, dtype=np.int64)
@@ -91,35 +135,20 @@ class KeyValueArena:
         self._keys[layer][int(pages[0]) : int(pages[-1]) + 1] = keys
         self._values[layer][int(pages[0]) : int(pages[-1]) + 1] = values
 
-    def attend(
-        self, layer: int, q: Tensor, sequences: Sequence[NDArray[np.int64]], lengths: Sequence[int], scale: float
-    ) -> Tensor:
+    def attend(self, layer: int, q: Tensor, table: PageTable, scale: float) -> Tensor:
         """Attention of packed queries.
 
         Args:
-            q: [N, H, D], the last ``lengths[r]`` tokens of sequence r after those of earlier sequences.
-            sequences: pages of each sequence, its own new tokens included.
+            q: [N, H, D]. table: what each of them sees.
 
         Returns:
             [N, H, V], not rounded.
         """
-        heads, _, value = self._shape
-        starts: list[int] = []
-        visible: list[int] = []
-        base = 0
-        for pages, length in zip(sequences, lengths, strict=True):
-            starts += [base] * length
-            visible += range(len(pages) - length + 1, len(pages) + 1)
-            base += len(pages)
-        out = torch.empty((q.shape[0], heads, value), dtype=self._dtype)
-        _attend(
-            q.contiguous().numpy(),
-            self._keys[layer].numpy(),
-            self._values[layer].numpy(),
-            np.concatenate(sequences),
-            np.array(starts, np.int64),
-            np.array(visible, np.int64),
-            self._keys[layer].numpy().dtype.type(scale),
-            out.numpy(),
-        )
+        keys, values = self._keys[layer], self._values[layer]
+        if uses_triton(q.device):
+            return dense.attend(q, keys, values, table.pages, table.starts, table.visible, scale, table.blocks)
+        out = values.new_empty((q.shape[0], *values.shape[1:]))
+        arrays = [x.numpy() for x in (q.contiguous(), keys, values, table.pages, table.starts, table.visible)]
+        attention: Any = _attend  # numba's stubs give a dispatcher no arguments
+        attention(*arrays, arrays[1].dtype.type(scale), out.numpy())
         return out

@@ -17,7 +17,7 @@ from torch import Tensor
 from replaycheck.audit.provenance import bf16_share
 from replaycheck.compare.record import ArmRecording, ScoredTurn, StateAt, WrittenState
 from replaycheck.schedule.simulate import simulate
-from replaycheck.schedule.steps import Checkpoint, Clear, Commit, Compute, Copy, Evict, Row, Schedule, Source
+from replaycheck.schedule.steps import Checkpoint, Clear, Commit, Compute, Copy, Evict, Free, Row, Schedule, Source
 from replaycheck.schema.arm import CHUNK, Compiler, PoolDtype
 from replaycheck_kernels.precision import Precision
 
@@ -53,6 +53,8 @@ class ArmRun:
                 self._pool.copy(step.source, step.destination)
             elif isinstance(step, Commit):
                 self._audit(self._checkpoints[step.checkpoint], step.slot)
+            elif isinstance(step, Free):
+                self._pool.free(step.slot)
             elif isinstance(step, Evict):
                 continue
         return ()
@@ -61,7 +63,8 @@ class ArmRun:
         """The row's tokens and state."""
         plan = self.schedule.requests[row.request]
         taps = tuple(Tap(s.chunk, str(s.source), _covered(row, s.chunk, s.source), s.conv_end) for s in row.snapshots)
-        first = max(0, plan.prompt - 1 - row.a) if row.scored else row.b - row.a
+        wanted = max(plan.prompt - 1, row.score_from or 0) if row.scored else row.b
+        first = min(max(0, wanted - row.a), row.b - row.a)
         if row.restored and row.scored:
             self._hits += 1
             self._restores.append(self._restored(row))
@@ -74,8 +77,8 @@ class ArmRun:
         self._pool.store(row.destination, result.final)
         self._kernels[str(row.part)].add(self.network.kernels[str(row.kernel)].name)
         self._tokens += row.b - row.a
-        if row.scored:
-            self._logits[row.request].append(result.logits)
+        for request in (row.request, *row.shared) if row.scored else ():
+            self._logits[request].append(result.logits)
 
     def recording(self) -> ArmRecording:
         """Everything the arm did."""
@@ -103,7 +106,7 @@ class ArmRun:
             plan.cluster,
             positions,
             np.array(plan.tokens[plan.prompt : plan.end], np.int32),
-            torch.cat(self._logits[index]).to(torch.float32).numpy(),
+            torch.cat(self._logits[index]).to(torch.float32).cpu().numpy(),
             plan.start if restored else None,
         )
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
-from replaycheck_kernels.contract import KdaInputs, KdaOutput, SnapshotRow, SnapshotSource, StateKernel
-from replaycheck_kernels.conv import short_convolution
+from replaycheck_kernels.contract import KdaInputs, KdaOutput, SnapshotRow, SnapshotSource, StateKernel, concatenate
 from replaycheck_kernels.recipe import Recipe
 
+from .convolution import ConvPlan, convolve
 from .layers import gated_rms_norm, linear
 
 
@@ -39,35 +38,37 @@ class Packed:
     Attributes:
         offsets: of the rows in the packed tokens. starts: absolute position of each row's first token.
         forms: kernel form of each row. snapshots: requests of each row, as (chunk, source).
+        conv: the convolution's part of the plan.
     """
 
     offsets: tuple[int, ...]
     starts: tuple[int, ...]
     forms: tuple[str, ...]
     snapshots: tuple[tuple[tuple[int, str], ...], ...]
+    conv: ConvPlan
 
 
 @dataclass(frozen=True)
 class LayerState:
-    """inputs: [N, 3 D] conv inputs; finals: [R, H, V, K]; snapshots: per row, one state a request."""
+    """finals: [R, H, V, K]; snapshots: [S, H, V, K], row by row; windows: [Q, W − 1, 3 D]."""
 
-    inputs: Tensor
-    finals: list[Tensor]
-    snapshots: list[list[Tensor]]
+    finals: Tensor
+    snapshots: Tensor
+    windows: Tensor
 
 
 def kda_layer(
     x: Tensor,
     w: KdaWeights,
     conv: Tensor,
-    initial: Sequence[Tensor],
+    initial: Tensor,
     rows: Packed,
     kernels: Mapping[str, StateKernel],
     recipe: Recipe,
     epsilon: float,
 ) -> tuple[Tensor, LayerState]:
     """Args:
-        x: [N, hidden], normed. conv: [R, W − 1, 3 D]. initial: R states [H, V, K].
+        x: [N, hidden], normed. conv: [R, W − 1, 3 D]. initial: [R, H, V, K].
 
     Returns:
         [N, hidden] and the layer's states.
@@ -75,10 +76,8 @@ def kda_layer(
     act = recipe.activation
     heads, width = w.dt_bias.shape
     mixed = linear(x, w.qkv, act)
-    q, k, v = (
-        part.unflatten(1, (heads, -1))
-        for part in short_convolution(mixed, w.conv, conv, rows.offsets, recipe.conv_out).chunk(3, 1)
-    )
+    convolved, windows = convolve(mixed, w.conv, conv, rows.conv, recipe.conv_out)
+    q, k, v = (part.unflatten(1, (heads, -1)) for part in convolved.chunk(3, 1))
     inputs = KdaInputs(
         q,
         k,
@@ -90,45 +89,24 @@ def kda_layer(
         rows.offsets,
         rows.starts,
     )
-    o, states = _run_forms(inputs, initial, rows, kernels, recipe)
+    output = _run_forms(inputs, initial, rows, kernels, recipe)
     gate = linear(linear(x, w.g_a, act), w.g_b, act).unflatten(1, (heads, -1))
-    mixed_out = gated_rms_norm(o, gate, w.o_norm, epsilon, act).flatten(1)
-    return linear(mixed_out, w.o, act), LayerState(mixed, *states)
+    mixed_out = gated_rms_norm(output.o, gate, w.o_norm, epsilon, act).flatten(1)
+    return linear(mixed_out, w.o, act), LayerState(output.final, output.snapshots, windows)
 
 
 def _run_forms(
-    inputs: KdaInputs, initial: Sequence[Tensor], rows: Packed, kernels: Mapping[str, StateKernel], recipe: Recipe
-) -> tuple[Tensor, tuple[list[Tensor], list[list[Tensor]]]]:
-    """Call each form's kernel once, on its neighbouring rows."""
-    outputs: list[Tensor] = []
-    finals: list[Tensor] = []
-    snapshots: list[list[Tensor]] = []
+    inputs: KdaInputs, initial: Tensor, rows: Packed, kernels: Mapping[str, StateKernel], recipe: Recipe
+) -> KdaOutput:
+    """Call each form's kernel once, on its neighbouring rows; the results lie in the order of the rows."""
+    outputs = []
     for form in dict.fromkeys(rows.forms):
-        mine = [r for r, other in enumerate(rows.forms) if other == form]
-        part = _slice(inputs, mine[0], mine[-1] + 1)
+        first = rows.forms.index(form)
+        last = first + rows.forms.count(form)
         asked = [
-            SnapshotRow(i, chunk, -1, SnapshotSource(source))
-            for i, r in enumerate(mine)
+            SnapshotRow(r - first, chunk, -1, SnapshotSource(source))
+            for r in range(first, last)
             for chunk, source in rows.snapshots[r]
         ]
-        output = kernels[form](part, torch.stack([initial[r] for r in mine]), asked, recipe)
-        outputs.append(output.o)
-        finals += list(output.final)
-        snapshots += _by_row(output, asked, len(mine))
-    return torch.cat(outputs), (finals, snapshots)
-
-
-def _by_row(output: KdaOutput, asked: Sequence[SnapshotRow], rows: int) -> list[list[Tensor]]:
-    taken: list[list[Tensor]] = [[] for _ in range(rows)]
-    for request, state in zip(asked, output.snapshots, strict=True):
-        taken[request.sequence].append(state)
-    return taken
-
-
-def _slice(x: KdaInputs, first: int, last: int) -> KdaInputs:
-    """The rows first … last − 1."""
-    begin, end = x.offsets[first], x.offsets[last]
-    offsets = tuple(offset - begin for offset in x.offsets[first : last + 1])
-    cut = slice(begin, end)
-    parts = {name: getattr(x, name)[cut] for name in ("q", "k", "v", "a", "b")}
-    return replace(x, **parts, offsets=offsets, starts=x.starts[first:last])
+        outputs.append(kernels[form](inputs.between(first, last), initial[first:last], asked, recipe))
+    return concatenate(outputs)

@@ -5,7 +5,7 @@ Nothing in it depends on which rows are computed together, so the executor may b
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -17,13 +17,14 @@ from torch import Tensor
 
 from replaycheck.model.config import KV_NORM_EPS
 from replaycheck_kernels.contract import StateKernel
-from replaycheck_kernels.conv import conv_state
-from replaycheck_kernels.precision import container, round_to
+from replaycheck_kernels.precision import Precision, container, round_to
 from replaycheck_kernels.recipe import Recipe
 
-from .attention import KeyValueArena
+from .attention import KeyValueArena, PageTable, page_table
+from .convolution import conv_plan
+from .device import uses_triton
 from .kda import KdaWeights, LayerState, Packed, kda_layer
-from .layers import linear, mlp, rms_norm
+from .layers import add, linear, mlp, rms_norm
 from .state import SequenceState
 from .weights import MlaWeights, load
 
@@ -66,66 +67,76 @@ class RowOutput:
 
 
 class Network:
-    """A Kimi-Linear model under one recipe, with the kernels that run each form."""
+    """A Kimi-Linear model under one recipe on one device, with the kernels that run each form."""
 
-    def __init__(self, path: Path, recipe: Recipe, kernels: Mapping[str, StateKernel]) -> None:
+    def __init__(self, path: Path, recipe: Recipe, kernels: Mapping[str, StateKernel], device: str = "cpu") -> None:
         self.recipe = recipe
         self.kernels = dict(kernels)
         self.dtype = container(recipe.activation)
-        self.config, self.weights = load(path, self.dtype)
+        self.device = torch.device(device)
+        self.config, self.weights = load(path, recipe.activation, self.device)
         self.arena = self.new_arena()
 
     def new_arena(self) -> KeyValueArena:
         """An empty cache for the attention layers."""
         c = self.config
-        return KeyValueArena(c.mla_layers, c.mla_heads, c.qk_head_dim, c.v_head_dim, self.dtype)
+        # Keys and values hold activations: on a GPU a bf16 store loses nothing and feeds tensor cores.
+        short = uses_triton(self.device) and self.recipe.activation is Precision.BF16
+        dtype = torch.bfloat16 if short else self.dtype
+        return KeyValueArena(c.mla_layers, c.mla_heads, c.qk_head_dim, c.v_head_dim, dtype, self.device)
 
     def empty_state(self) -> SequenceState:
         """The state of no tokens."""
         c, layers = self.config, len(self.config.kda_layers)
         return SequenceState(
-            torch.zeros(layers, c.conv_width - 1, 3 * c.kda_width, dtype=self.dtype),
-            torch.zeros(layers, c.kda_heads, c.kda_head_dim, c.kda_head_dim, dtype=self.dtype),
+            self._zeros(layers, c.conv_width - 1, 3 * c.kda_width),
+            self._zeros(layers, c.kda_heads, c.kda_head_dim, c.kda_head_dim),
             np.empty(0, np.int64),
             b"",
         )
 
+    def _zeros(self, *shape: int) -> Tensor:
+        return torch.zeros(shape, dtype=self.dtype, device=self.device)
+
     def forward(self, rows: Sequence[RowInput]) -> list[RowOutput]:
         """Compute rows; those of one form must be neighbours."""
         packed, pages = self._pack(rows), [self.arena.take(len(row.tokens)) for row in rows]
+        conv, temporal = (torch.stack([getattr(row.state, part) for row in rows], 1) for part in ("conv", "temporal"))
         full = [np.concatenate([row.state.pages, fresh]) for row, fresh in zip(rows, pages, strict=True)]
-        x = self.weights.embedding[torch.tensor([t for row in rows for t in row.tokens])]
+        table = page_table(full, [len(fresh) for fresh in pages], self.device)
+        x = self.weights.embedding[self._indices(t for row in rows for t in row.tokens)]
         states: list[LayerState] = []
         for index, layer in enumerate(self.weights.layers):
             normed = rms_norm(x, layer.attention_norm, self.config.rms_norm_eps, self.recipe.activation)
             if isinstance(layer.attention, KdaWeights):
-                mixed, state = self._kda(normed, layer.attention, len(states), rows, packed)
+                before = conv[len(states)], temporal[len(states)]
+                mixed, state = self._kda(normed, layer.attention, before, packed)
                 states.append(state)
             else:
-                mixed = self._mla(index, normed, layer.attention, pages, full, packed)
+                mixed = self._mla(index, normed, layer.attention, pages, table, packed)
             x = self._residual(x, mixed)
             normed = rms_norm(x, layer.mlp_norm, self.config.rms_norm_eps, self.recipe.activation)
             x = self._residual(x, mlp(normed, layer.gate, layer.up, layer.down, self.recipe.activation))
-        logits = self._logits(x, rows, packed)
-        return [self._output(r, row, full[r], logits[r], states, packed) for r, row in enumerate(rows)]
+        return _outputs(rows, full, self._logits(x, rows, packed), states)
 
     def _pack(self, rows: Sequence[RowInput]) -> Packed:
+        offsets = (0, *accumulate(len(row.tokens) for row in rows))
+        windows = [(r, end) for r, row in enumerate(rows) for end in _window_ends(row)]
         return Packed(
-            (0, *accumulate(len(row.tokens) for row in rows)),
+            offsets,
             tuple(row.start for row in rows),
             tuple(row.form for row in rows),
             tuple(tuple((tap.chunk, tap.source) for tap in row.taps) for row in rows),
+            conv_plan(offsets, windows, self.device),
         )
 
     def _residual(self, x: Tensor, y: Tensor) -> Tensor:
-        return round_to(x + y, self.recipe.activation, self.recipe.rounding)
+        return add(x, y, self.recipe.activation, self.recipe.rounding)
 
     def _kda(
-        self, x: Tensor, w: KdaWeights, number: int, rows: Sequence[RowInput], packed: Packed
+        self, x: Tensor, w: KdaWeights, before: tuple[Tensor, Tensor], packed: Packed
     ) -> tuple[Tensor, LayerState]:
-        conv = torch.stack([row.state.conv[number] for row in rows])
-        initial = [row.state.temporal[number] for row in rows]
-        return kda_layer(x, w, conv, initial, packed, self.kernels, self.recipe, self.config.rms_norm_eps)
+        return kda_layer(x, w, *before, packed, self.kernels, self.recipe, self.config.rms_norm_eps)
 
     def _mla(
         self,
@@ -133,7 +144,7 @@ class Network:
         x: Tensor,
         w: MlaWeights,
         fresh: Sequence[NDArray[np.int64]],
-        pages: Sequence[NDArray[np.int64]],
+        table: PageTable,
         packed: Packed,
     ) -> Tensor:
         c, act = self.config, self.recipe.activation
@@ -145,7 +156,7 @@ class Network:
         for r, own in enumerate(fresh):
             cut = slice(packed.offsets[r], packed.offsets[r + 1])
             self.arena.write(layer, own, keys[cut], values[cut])
-        out = self.arena.attend(layer, q, pages, [len(own) for own in fresh], c.qk_head_dim**-0.5)
+        out = self.arena.attend(layer, q, table, c.qk_head_dim**-0.5)
         return linear(round_to(out, act).flatten(1), w.o, act)
 
     def _logits(self, x: Tensor, rows: Sequence[RowInput], packed: Packed) -> list[Tensor]:
@@ -153,32 +164,43 @@ class Network:
             range(begin + row.first_logit, begin + len(row.tokens))
             for begin, row in zip(packed.offsets, rows, strict=False)
         ]
-        chosen = x[torch.tensor([i for span in wanted for i in span], dtype=torch.long)]
+        chosen = x[self._indices(i for span in wanted for i in span)]
         normed = rms_norm(chosen, self.weights.norm, self.config.rms_norm_eps, self.recipe.activation)
         logits = linear(normed, self.weights.head, self.recipe.logits)
         return list(logits.split([len(span) for span in wanted]))
 
-    def _output(
-        self,
-        r: int,
-        row: RowInput,
-        pages: NDArray[np.int64],
-        logits: Tensor,
-        states: Sequence[LayerState],
-        packed: Packed,
-    ) -> RowOutput:
-        begin, end = packed.offsets[r], packed.offsets[r + 1]
+    def _indices(self, numbers: Iterable[int]) -> Tensor:
+        return torch.tensor(list(numbers), dtype=torch.long).to(self.device)
+
+
+def _window_ends(row: RowInput) -> tuple[int, ...]:
+    """Tokens with which the conv windows of a row's states end: the final state's first, then the taps'."""
+    return (len(row.tokens), *(tap.conv_end for tap in row.taps))
+
+
+def _outputs(
+    rows: Sequence[RowInput],
+    pages: Sequence[NDArray[np.int64]],
+    logits: Sequence[Tensor],
+    layers: Sequence[LayerState],
+) -> list[RowOutput]:
+    """Give each row its part. States are views of tensors of the whole batch; who keeps one copies it."""
+    finals, snapshots, windows = (
+        torch.stack([getattr(layer, part) for layer in layers], 1) for part in ("finals", "snapshots", "windows")
+    )
+    window, tap = 0, 0
+    outputs = []
+    for r, row in enumerate(rows):
         before = len(row.state.pages)
-
-        def conv(tokens: int) -> Tensor:
-            windows = [conv_state(s.inputs[begin:end], row.state.conv[i], 0, tokens) for i, s in enumerate(states)]
-            return torch.stack(windows)
-
-        def state(temporal: list[Tensor], tokens: int, conv_end: int) -> SequenceState:
-            return SequenceState(conv(conv_end), torch.stack(temporal), pages[: before + tokens], b"")
-
-        final = state([s.finals[r] for s in states], end - begin, end - begin)
-        taps = tuple(
-            state([s.snapshots[r][i] for s in states], tap.tokens, tap.conv_end) for i, tap in enumerate(row.taps)
+        outputs.append(
+            RowOutput(
+                logits[r],
+                SequenceState(windows[window], finals[r], pages[r], b""),
+                tuple(
+                    SequenceState(windows[window + 1 + i], snapshots[tap + i], pages[r][: before + each.tokens], b"")
+                    for i, each in enumerate(row.taps)
+                ),
+            )
         )
-        return RowOutput(logits, final, taps)
+        window, tap = window + 1 + len(row.taps), tap + len(row.taps)
+    return outputs

@@ -1,4 +1,5 @@
-"""Slots of state. A pool has one dtype for the temporal state; the conv state keeps the activations' dtype.
+"""Slots of state, on the device of the computation. A pool has one dtype for the temporal state; the conv state keeps the
+activations' dtype.
 
 ``rounding`` makes registers of fp32 that round to a pool dtype at each store: the reference that ``split-rounded`` is.
 """
@@ -45,8 +46,8 @@ class Pool:
         self._rounding = rounding
         self._origin = origin
         # Slots start as NaN: whatever reads a slot that nothing wrote shows at once.
-        self._temporal = torch.full((slots, *like.temporal.shape), float("nan"), dtype=dtype)
-        self._conv = torch.full((slots, *like.conv.shape), float("nan"), dtype=conv_dtype)
+        self._temporal = like.temporal.new_full((slots, *like.temporal.shape), float("nan"), dtype=dtype)
+        self._conv = like.conv.new_full((slots, *like.conv.shape), float("nan"), dtype=conv_dtype)
         self._compute = like.temporal.dtype
         self._pages = [np.empty(0, np.int64)] * slots
         self._identity = [b""] * slots
@@ -57,6 +58,12 @@ class Pool:
         self._conv[slot] = 0
         self._pages[slot] = np.empty(0, np.int64)
         self._identity[slot] = derive("no tokens", self._origin)
+
+    def free(self, slot: int) -> None:
+        """Forget what the slot held: reading it before it is written again is an error, or NaN."""
+        self._temporal[slot] = float("nan")
+        self._conv[slot] = float("nan")
+        self._identity[slot] = b""
 
     def copy(self, source: int, destination: int) -> None:
         """All of a slot, byte for byte."""
@@ -85,5 +92,5 @@ class Pool:
         self._identity[slot] = derive(state.identity, self.dtype, self._rounding)
 
     def raw(self, slot: int) -> tuple[Tensor, Tensor]:
-        """Views of the stored temporal [L, H, V, K] and conv [L, W − 1, D] state."""
-        return self._temporal[slot], self._conv[slot]
+        """The stored temporal [L, H, V, K] and conv [L, W − 1, D] state on the CPU; views where the pool is there."""
+        return self._temporal[slot].cpu(), self._conv[slot].cpu()

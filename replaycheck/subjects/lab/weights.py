@@ -1,4 +1,6 @@
-"""The weights of a checkpoint as the lab uses them, upcast exactly to the dtype of the computation."""
+"""The weights of a checkpoint as the lab uses them, converted exactly: to the dtype of the computation, or on a GPU for
+projections to the dtype in which tensor cores multiply them with activations without rounding.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,14 @@ from torch import Tensor
 
 from replaycheck.model.checkpoint import load_weights
 from replaycheck.model.config import ModelConfig, load_config
+from replaycheck_kernels import dense
+from replaycheck_kernels.precision import Precision, container
 
+from .device import uses_triton
 from .kda import KdaWeights
+
+_PROJECTIONS = ("_proj.", "_proj_with_mqa.", "lm_head.")
+"""In the names of the matrices that activations are multiplied with."""
 
 
 @dataclass(frozen=True)
@@ -43,20 +51,27 @@ class NetworkWeights:
     head: Tensor  # [vocabulary, hidden]
 
 
-def load(path: Path, dtype: torch.dtype) -> tuple[ModelConfig, NetworkWeights]:
-    """Read a model directory.
+def load(path: Path, activation: Precision, device: torch.device) -> tuple[ModelConfig, NetworkWeights]:
+    """Read a model directory to a device, for activations of that precision.
 
     Raises:
         UsageError: the files are missing, truncated or don't fit the configuration.
     """
     config = load_config(path)
-    stored = {name: tensor.to(dtype) for name, tensor in load_weights(path).items()}
+    stored = {name: _placed(name, tensor, activation, device) for name, tensor in load_weights(path).items()}
     layers = tuple(
         _layer(stored, f"model.layers.{i}.", config, kind == "kda") for i, kind in enumerate(config.layer_kinds)
     )
     return config, NetworkWeights(
         stored["model.embed_tokens.weight"], layers, stored["model.norm.weight"], stored["lm_head.weight"]
     )
+
+
+def _placed(name: str, tensor: Tensor, activation: Precision, device: torch.device) -> Tensor:
+    """A stored tensor on the device, in the dtype that its use there wants."""
+    if uses_triton(device) and any(part in name for part in _PROJECTIONS):
+        return dense.prepare_weight(tensor.to(device), activation)
+    return tensor.to(device, container(activation))
 
 
 def _layer(stored: dict[str, Tensor], prefix: str, config: ModelConfig, kda: bool) -> LayerWeights:

@@ -1,0 +1,103 @@
+"""Slots copied by plan: temporal states and convolution windows of all layers in one launch.
+
+A slot's bytes are copied as integers, so that no floating-point path can change them. Pairs run side by side: a plan's
+destinations must not be sources of other pairs, nor may a window be moved onto itself (``commit.compact`` does that).
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from ..copies import CopyPlan
+from .support import check_plan
+
+BLOCK = 2048
+"""Elements a program copies in one go: 4096 to 8192 bytes, 16 bytes a thread and load."""
+
+
+@triton.jit
+def _move(source, destination, begin, size, BLOCK: tl.constexpr):
+    at = begin + tl.arange(0, BLOCK)
+    tl.store(destination + at, tl.load(source + at, mask=at < size), mask=at < size)
+
+
+@triton.jit
+def _copy_kernel(
+    state_from,
+    state_to,
+    conv_from,
+    conv_to,
+    sources,
+    destinations,
+    offsets,
+    state_size,
+    state_from_layer,
+    state_from_slot,
+    state_to_layer,
+    state_to_slot,
+    conv_size,
+    conv_column,
+    conv_from_layer,
+    conv_from_slot,
+    conv_to_layer,
+    conv_to_slot,
+    state_parts,
+    BLOCK: tl.constexpr,
+):
+    part, pair, layer = tl.program_id(0), tl.program_id(1), tl.program_id(2).to(tl.int64)
+    source, destination = tl.load(sources + pair).to(tl.int64), tl.load(destinations + pair).to(tl.int64)
+    if (source <= 0) | (destination <= 0):
+        return
+    if part < state_parts:
+        _move(
+            state_from + layer * state_from_layer + source * state_from_slot,
+            state_to + layer * state_to_layer + destination * state_to_slot,
+            part * BLOCK,
+            state_size,
+            BLOCK,
+        )
+    else:
+        first = tl.load(offsets + pair).to(tl.int64) * conv_column
+        _move(
+            conv_from + layer * conv_from_layer + source * conv_from_slot + first,
+            conv_to + layer * conv_to_layer + destination * conv_to_slot,
+            (part - state_parts) * BLOCK,
+            conv_size,
+            BLOCK,
+        )
+
+
+def copy_slots(temporal: tuple[Tensor, Tensor], conv: tuple[Tensor, Tensor], plan: CopyPlan, history: int) -> None:
+    """Copy states and windows from the first to the second tensor of each pair, which may be the same.
+
+    Args:
+        temporal: pools [L, S, HV, V, K] of one dtype. conv: pools [L, S, E, D] of one dtype.
+        plan: slots of both; ``offset`` is the first column of the window, of which ``history`` are copied.
+
+    Raises:
+        ValueError: shapes or dtypes differ.
+    """
+    (state_from, state_to), (conv_from, conv_to) = map(_bits, temporal), map(_bits, conv)
+    if state_from.shape[2:] != state_to.shape[2:] or conv_from.shape[3] != conv_to.shape[3]:
+        raise ValueError("source and destination slots must have one shape")
+    if temporal[0].dtype is not temporal[1].dtype or conv[0].dtype is not conv[1].dtype:
+        raise ValueError("source and destination slots must have one dtype; a copy casts nothing")
+    check_plan(plan.source, plan.destination, plan.offset)
+    size, window = state_from[0, 0].numel(), history * conv_from.shape[3]
+    parts = triton.cdiv(size, BLOCK)
+    _copy_kernel[(parts + triton.cdiv(window, BLOCK), plan.source.shape[0], state_from.shape[0])](
+        state_from, state_to, conv_from, conv_to, plan.source, plan.destination, plan.offset,
+        size, state_from.stride(0), state_from.stride(1), state_to.stride(0), state_to.stride(1),
+        window, conv_from.shape[3], conv_from.stride(0), conv_from.stride(1), conv_to.stride(0), conv_to.stride(1),
+        parts, BLOCK=BLOCK, num_warps=4,
+    )  # fmt: skip
+
+
+def _bits(x: Tensor) -> Tensor:
+    """The same memory as integers of the element's size."""
+    if not x[0, 0].is_contiguous():
+        raise ValueError(f"a slot must be contiguous; a pool of shape {list(x.shape)} has strides {x.stride()}")
+    return x.view({2: torch.int16, 4: torch.int32, 8: torch.int64}[x.element_size()])

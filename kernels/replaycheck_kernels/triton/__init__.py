@@ -1,0 +1,24 @@
+"""Our kernels in Triton: the chunk form and the recurrent form on CUDA, over pools of states that they update in place.
+
+elements    decay, beta, norms and roundings as the emulator computes them
+diagonal    diagonal blocks of a chunk and their inverses (kernel 1 of the chunk form)
+operands    what a chunk contributes apart from the state (kernel 2)
+states      the pass over the states, with o and snapshots (kernel 3)
+recurrence  token by token: decode and verify
+tables      which tokens, slots and snapshot rows a call names, as tensors
+launch      the calls with their block sizes
+kernels     both forms behind the contract
+
+**Prefix and batch invariance.** Whatever a sequence's token gets depends on its earlier tokens alone, bit for bit:
+1. Programs belong to one chunk, or one sequence, and one head; they share nothing, and sums never cross them.
+2. Block sizes, warps and stages are constants of (K, V, recipe); nothing is tuned at run time, nothing asks how many
+   sequences or tokens a call has.
+3. Within a chunk, values of later tokens are left out by selection, or multiplied by exact zeros, which add nothing
+   (inputs must be finite); references of exponents are never later than the row that uses them. Tokens that don't exist
+   are zeros with decay 1, so a partial chunk runs the same program on the same numbers as a full one.
+4. The chunk grid counts from the extend's start, and the state crosses chunks in fp32, so going on from a snapshot at a
+   chunk's start is the same as never having stopped.
+5. Compilers may not fuse a product and a sum where the source doesn't, so that variants of a kernel (pool dtypes) compute
+   alike.
+Triton is imported when a kernel is first called; without it the rest of the package works.
+"""

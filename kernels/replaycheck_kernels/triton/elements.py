@@ -1,0 +1,168 @@
+"""Element-wise parts of the kernels, written as the emulator computes them: decay, beta, norms, roundings.
+
+``BF16`` says whether a recipe rounds operands to bf16 (tensor cores) or leaves everything in fp32 (``exact``).
+"""
+
+import os
+
+import triton
+import triton.language as tl
+
+#: The interpreter takes a millisecond for each term of ``outer_sum``, so there fp32 products are numpy's.
+INTERPRETED = tl.constexpr(os.environ.get("TRITON_INTERPRET") == "1")
+LOG2E = tl.constexpr(1.4426950216293335)  # activation.LOG2E
+EPSILON = tl.constexpr(1e-6)  # activation.L2_EPSILON
+
+
+@triton.jit
+def softplus(y):
+    """log(1 + e^y) = max(y, 0) + log1p(z), z = e^-|y| ≤ 1; log1p(z) = 2·artanh(s), s = z / (2 + z) ≤ 1/3.
+
+    The series' next term is 2·s^17/17 of 2·s: 1.4e-9 at most.
+    """
+    z = tl.exp(-tl.abs(y))
+    s = z / (2.0 + z)
+    t = s * s
+    series = tl.fma(t, 1.0 / 15, 1.0 / 13)
+    series = tl.fma(t, series, 1.0 / 11)
+    series = tl.fma(t, series, 1.0 / 9)
+    series = tl.fma(t, series, 1.0 / 7)
+    series = tl.fma(t, series, 1.0 / 5)
+    series = tl.fma(t, series, 1.0 / 3)
+    series = tl.fma(t, series, 1.0)
+    return tl.fma(2.0 * s, series, tl.maximum(y, 0.0))
+
+
+@triton.jit
+def log_decay(raw, rate, bias, bound, BOUNDED: tl.constexpr):
+    """Natural log of the decay, ≤ 0, in the shape of raw. rate = exp(A_log)."""
+    y = raw + bias
+    return bound * sigmoid(rate * y) if BOUNDED else -rate * softplus(y)
+
+
+@triton.jit
+def sigmoid(x):
+    return 1.0 / (1.0 + tl.exp(-x))
+
+
+@triton.jit
+def roots(x, at, live, K: tl.constexpr, BK: tl.constexpr):
+    """√(Σx² + ε) of rows ``at`` of x [·, K], from blocks of BK channels."""
+    channel = tl.arange(0, BK)
+    part = tl.load(x + at[:, None] * K + channel[None, :], mask=live[:, None], other=0.0).to(tl.float32)
+    total = tl.sum(part * part, 1)
+    for first in tl.static_range(BK, K, BK):
+        part = tl.load(x + at[:, None] * K + first + channel[None, :], mask=live[:, None], other=0.0).to(tl.float32)
+        total += tl.sum(part * part, 1)
+    return tl.sqrt_rn(total + EPSILON)
+
+
+@triton.jit
+def units(x, at, live, root, first, K: tl.constexpr, BK: tl.constexpr, BF16: tl.constexpr):
+    """Channels ``first`` … of the normalised rows: a rounded reciprocal and a step of Newton make the quotient."""
+    channel = first + tl.arange(0, BK)
+    part = tl.load(x + at[:, None] * K + channel[None, :], mask=live[:, None], other=0.0).to(tl.float32)
+    return rounded(quotient(part, root[:, None], tl.div_rn(1.0, root)[:, None]), BF16)
+
+
+@triton.jit
+def cumulative(a, at, live, rate, dt_bias, bound, gate, GW: tl.constexpr, BOUNDED: tl.constexpr):
+    """Cumulative log decay (base 2) of rows ``at`` of a [·, GW], channels ``gate``; rows that aren't live decay by 0."""
+    raw = tl.load(a + at[:, None] * GW + gate[None, :], mask=live[:, None], other=0.0).to(tl.float32)
+    g = log_decay(raw, rate, tl.load(dt_bias + gate)[None, :], bound, BOUNDED)
+    return tl.cumsum(tl.where(live[:, None], g, 0.0), 0) * LOG2E
+
+
+@triton.jit
+def quotient(x, root, inverse):
+    first = x * inverse
+    return tl.fma(tl.fma(-first, root, x), inverse, first)
+
+
+@triton.jit
+def rounded(x, LOW: tl.constexpr):
+    """bf16 values in fp32, or x."""
+    return x.to(tl.bfloat16).to(tl.float32) if LOW else x
+
+
+@triton.jit
+def low(x, BF16: tl.constexpr):
+    """An operand of a product."""
+    return x.to(tl.bfloat16) if BF16 else x
+
+
+@triton.jit
+def product(x, y, BF16: tl.constexpr):
+    """x @ y of operands from ``low``, summed in fp32."""
+    return tl.dot(x, y) if BF16 else exact_product(x, y)
+
+
+@triton.jit
+def exact_product(x, y):
+    return tl.dot(x, y, input_precision="ieee") if INTERPRETED else outer_sum(x, y)
+
+
+@triton.jit
+def outer_sum(x, y):
+    """x @ y in fp32, one fused multiply-add a term, in the order of the inner axis.
+
+    Slow and small: ``tl.dot`` in fp32 keeps whole operands in registers, and spilt 11 kB a thread here.
+    """
+    inner = tl.arange(0, x.shape[1])
+    total = tl.zeros([x.shape[0], y.shape[1]], tl.float32)
+    for i in range(0, x.shape[1]):
+        column = tl.sum(tl.where((inner == i)[None, :], x, -0.0), 1)
+        total = tl.fma(column[:, None] + tl.zeros_like(total), pick(y, inner, i)[None, :] + tl.zeros_like(total), total)
+    return total
+
+
+@triton.jit
+def tf32(x):
+    """x rounded to tf32, to nearest, ties to even: a tensor core would drop the low bits."""
+    raw = x.to(tl.uint32, bitcast=True)
+    raw = raw + ((raw >> 13) & 1) + 0xFFF
+    return ((raw >> 13) << 13).to(tl.float32, bitcast=True)
+
+
+@triton.jit
+def merge(x, y, BF16: tl.constexpr):
+    """A product of the inverse's merges: tf32 operands beside bf16 ones elsewhere."""
+    return tl.dot(tf32(x), tf32(y), input_precision="tf32") if BF16 else exact_product(x, y)
+
+
+@triton.jit
+def pick(x, rows, at):
+    """Row ``at`` of x [n, m]. The other rows add −0.0, which changes no bit."""
+    return tl.sum(tl.where((rows == at)[:, None], x, -0.0), 0)
+
+
+@triton.jit
+def stored(x, seed, index, pool, STOCHASTIC: tl.constexpr):
+    """x in the pool's dtype: one rounding to nearest, or a stochastic one that depends on seed and element only."""
+    if STOCHASTIC:
+        noise = tl.randint(seed, index).to(tl.uint32, bitcast=True)
+        if pool.dtype.element_ty == tl.bfloat16:
+            kept = _dithered(x, noise, 16)
+        elif pool.dtype.element_ty == tl.float16:
+            kept = tl.where(tl.abs(x) < 6.103515625e-05, _fixed(x, noise), _dithered(x, noise, 13))
+        else:
+            kept = x
+    else:
+        kept = x
+    return kept.to(pool.dtype.element_ty)
+
+
+@triton.jit
+def _dithered(x, noise, BITS: tl.constexpr):
+    """Add noise of less than one unit in the last place kept, then cut. Infinity and NaN stay."""
+    raw = x.to(tl.uint32, bitcast=True)
+    cut = (((raw + (noise >> (32 - BITS))) >> BITS) << BITS).to(tl.float32, bitcast=True)
+    return tl.where(tl.abs(x) < float("inf"), cut, x)
+
+
+@triton.jit
+def _fixed(x, noise):
+    """The same below fp16's smallest normal number 2^-14, where steps are 2^-24."""
+    part = (noise >> 9).to(tl.float32) * 1.1920928955078125e-07
+    steps = tl.floor(tl.abs(x) * 16777216.0 + part) * 5.9604644775390625e-08
+    return tl.where(x < 0, -steps, steps)

@@ -1,0 +1,160 @@
+"""``ours/chunk-triton`` and ``ours/recurrent-triton``: the kernels behind the contract, and as calls on a pool.
+
+They run the presets that they compile, to the letter: a recipe that only has a preset's name is refused, as are decays
+with a lower bound under a preset whose diagonal looks at later tokens. Importing this module doesn't import Triton.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from types import ModuleType
+
+import torch
+from torch import Tensor
+
+from ..contract import Forward, KdaInputs, SnapshotRow, SnapshotSource, StateKernel
+from ..precision import Precision, round_to
+from ..providers.adapt import from_pool, interior
+from ..providers.provider import Capabilities, Decay, PoolForward, PoolResult
+from ..recipe import Recipe, preset
+from ..recurrent import tap_points
+from .tables import CHUNK, integers, layout, slots, taps
+
+MISSING = "needs an NVIDIA GPU and triton: pip install triton (its wheels are for Linux)"
+
+CHUNK_RECIPES = frozenset({"exact", "sglang", "sglang-direct"})
+RECURRENT_RECIPES = frozenset({"exact", "sglang", "sglang-direct", "sglang-small-grid", "sglang-gdn", "vllm", "fla"})
+
+_DTYPES = {Precision.FP32: torch.float32, Precision.BF16: torch.bfloat16}
+_KEYS = (16, 32, 64, 128)
+
+CAN = Capabilities(
+    claims=("sglang", "sglang-direct"),
+    decays=frozenset(Decay),
+    widest_key=128,
+    grouped_values=True,
+    note="K a power of two from 16 to 128, V a multiple of 16; sglang without a lower bound",
+)
+
+
+def available() -> bool:
+    return importlib.util.find_spec("triton") is not None
+
+
+def compiles(kernel: StateKernel, recipe: Recipe) -> bool:
+    """Whether ``kernel`` is there and has this very recipe, not only its name."""
+    return available() and recipe.name in (kernel.recipes or ()) and recipe == preset(recipe.name)
+
+
+def _launch(name: str) -> ModuleType:
+    """The module with the kernels.
+
+    Raises:
+        ValueError: Triton isn't installed.
+    """
+    if not available():
+        raise ValueError(f"{name} {MISSING}")
+    from . import launch
+
+    return launch
+
+
+def _refuse(name: str, form: str, x: KdaInputs, recipe: Recipe) -> None:
+    """What the kernels don't compile.
+
+    Raises:
+        ValueError: with what was given and what is allowed.
+    """
+    claimed = preset(recipe.name)
+    changed = [f.name for f in fields(recipe) if getattr(recipe, f.name) != getattr(claimed, f.name)]
+    if changed:
+        raise ValueError(
+            f"{name} compiles the preset {recipe.name!r} only; this recipe has another {', '.join(changed)}: "
+            "use the emulator"
+        )
+    key, value = x.k.shape[2], x.v.shape[2]
+    if key not in _KEYS or value % 16 or not 16 <= value <= 256:
+        raise ValueError(f"{name} can't run K={key}, V={value}; K is one of {_KEYS}, V a multiple of 16 up to 256")
+    if form == "chunk" and x.lower_bound is not None and recipe.diagonal_form(True) != "direct":
+        raise ValueError(
+            f"{name} can't run {recipe.name!r} with a lower bound: its reference {recipe.diagonal_form(True)!r} may be a "
+            "later token; use 'sglang-direct', or the emulator"
+        )
+
+
+def _prepared(x: KdaInputs, recipe: Recipe) -> KdaInputs:
+    """Contiguous tensors in the activation dtype, which the values are in already; parameters in fp32."""
+    names = dict.fromkeys(("q", "k", "v", "a", "b"), _DTYPES[recipe.activation])
+    names |= {"A_log": torch.float32, "dt_bias": torch.float32}
+    return replace(x, **{name: getattr(x, name).to(kind).contiguous() for name, kind in names.items()})
+
+
+def chunk_on_pool(
+    inputs: KdaInputs, pool: Tensor, at: Sequence[int], rows: Sequence[SnapshotRow], recipe: Recipe
+) -> PoolResult:
+    """The chunk form on states in ``pool`` [slots, HV, V, K] at one slot a sequence, in place; any number of snapshots."""
+    name = "ours/chunk-triton"
+    launch = _launch(name)
+    _refuse(name, "chunk", inputs, recipe)
+    x, pack = _prepared(inputs, recipe), layout(inputs.offsets, inputs.v.device)
+    wanted = interior(rows)
+    places = [_chunk(inputs, row) for row in wanted]
+    distinct = list(dict.fromkeys(places))
+    taken = taps(distinct, pack.chunks.shape[0], pool.shape[1:], pool.device)
+    o = launch.chunk_forward(x, pack, pool, slots(at, at, pool.device), taken, recipe.activation is Precision.BF16)
+    states = {row: taken.states[distinct.index(place)] for row, place in zip(wanted, places, strict=True)}
+    return PoolResult(o, {row: _as_source(state, row, recipe) for row, state in states.items()})
+
+
+def _chunk(inputs: KdaInputs, row: SnapshotRow) -> int:
+    """Number of the row's chunk in the pack."""
+    before = inputs.lengths()[: row.sequence]
+    return sum(-(-length // CHUNK) for length in before) + row.chunk
+
+
+def _as_source(state: Tensor, row: SnapshotRow, recipe: Recipe) -> Tensor:
+    """The accumulator, or what an engine stores of it for its output pass: here that is the operand of the products."""
+    return round_to(state, recipe.chunk_state) if row.source is SnapshotSource.CHUNK_STATE else state
+
+
+def recurrent_on_pool(
+    inputs: KdaInputs, pool: Tensor, at: Sequence[int], rows: Sequence[SnapshotRow], recipe: Recipe
+) -> PoolResult:
+    """The recurrent form, likewise. States stay in fp32 between the tokens of one call."""
+    name = "ours/recurrent-triton"
+    launch = _launch(name)
+    _refuse(name, "recurrent", inputs, recipe)
+    x, pack = _prepared(inputs, recipe), layout(inputs.offsets, inputs.v.device)
+    wanted = interior(rows)
+    points = tap_points(inputs, wanted, recipe)
+    distinct = list(dict.fromkeys(points))
+    tokens = inputs.q.shape[0]
+    taken = taps(distinct, tokens, pool.shape[1:], pool.device)
+    none, beta = integers([-1] * tokens, pool.device), recipe.recurrent_beta is Precision.BF16
+    o = launch.recurrent_forward(x, pack, pool, slots(at, at, pool.device), taken, none, beta)
+    return PoolResult(o, {row: taken.states[distinct.index(point)] for row, point in zip(wanted, points, strict=True)})
+
+
+def _pure(call: PoolForward) -> Forward:
+    """``call`` on an fp32 pool of its own."""
+    return from_pool(call, CAN)
+
+
+CHUNK_TRITON = StateKernel("ours/chunk-triton", "chunk", frozenset(SnapshotSource), CHUNK_RECIPES, _pure(chunk_on_pool))
+RECURRENT_TRITON = StateKernel(
+    "ours/recurrent-triton",
+    "recurrent",
+    frozenset({SnapshotSource.ACCUMULATOR, SnapshotSource.FINAL}),
+    RECURRENT_RECIPES,
+    _pure(recurrent_on_pool),
+)
+
+ALL = (CHUNK_TRITON, RECURRENT_TRITON)
+ON_POOL = {CHUNK_TRITON.name: chunk_on_pool, RECURRENT_TRITON.name: recurrent_on_pool}
+
+
+def claim(inputs: KdaInputs) -> str:
+    """The bf16 preset that a call computes."""
+    return "sglang" if inputs.lower_bound is None else "sglang-direct"

@@ -1,0 +1,19 @@
+"""The cache that a policy names."""
+
+from __future__ import annotations
+
+from replaycheck.schema.policy import CheckpointPolicy, Policy, SglangPolicy
+
+from .job import PrefixCache
+from .reference import ReferenceCache
+from .sglang import ExtraBufferCache, NoBufferCache
+from .vllm import AlignCache, NoCache
+
+
+def prefix_cache(policy: Policy) -> PrefixCache:
+    """An empty cache."""
+    if isinstance(policy, CheckpointPolicy):
+        return ReferenceCache(policy)
+    if isinstance(policy, SglangPolicy):
+        return ExtraBufferCache(policy) if policy.double_buffer else NoBufferCache(policy)
+    return AlignCache(policy) if policy.align else NoCache(policy.capacity)

@@ -1,0 +1,105 @@
+"""vLLM's state blocks, as read in its 0.33.0 wheel (docs/state-operations.md has files and lines).
+
+``align``: block p holds the state after exactly (p + 1)·block tokens, or nothing. Prefill is cut where a state has to be
+kept, so that every stored state is the final one of a call; at a block end the running state goes on in a copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from replaycheck.schedule.steps import Checkpoint
+from replaycheck.schema.policy import VllmPolicy
+
+from .flat import FlatCache
+from .job import How, Job, Piece, PrefixCache, Stored, Take
+
+
+def last_below(tokens: int, unit: int) -> int:
+    """The last multiple of ``unit`` that leaves one of ``tokens`` to compute."""
+    return (tokens - 1) // unit * unit
+
+
+class NoCache(PrefixCache):
+    """``none``: one block a request, nothing is ever stored."""
+
+    def find(self, job: Job) -> Checkpoint | None:
+        return None
+
+    def takes(self, job: Job, piece: Piece) -> list[Take]:
+        return []
+
+    def insert(self, job: Job, checkpoint: Checkpoint) -> bool:
+        return False
+
+    def forget(self, checkpoint: Checkpoint) -> None:
+        return
+
+
+class AlignCache(FlatCache):
+    """``align``, without drafts: states at block ends, and at the prompt's last hash block if partial tails are on."""
+
+    def __init__(self, policy: VllmPolicy) -> None:
+        super().__init__(policy.capacity)
+        self.block = policy.block
+        self._policy = policy
+        self._block = policy.block
+        self._unit = policy.tail or policy.block
+
+    def find(self, job: Job) -> Checkpoint | None:
+        """From right to left; one block is enough for a hit."""
+        ends = range(last_below(job.goal, self._unit), 0, -self._unit)
+        return next((found for end in ends if (found := self.at(job, end))), None)
+
+    def defers(self, job: Job, pending: Iterable[tuple[Job, Take]]) -> bool:
+        """A block that is being written in this step can't be read in it."""
+        found = self.find(job)
+        here = found.position if found else 0
+        return any(
+            here < take.checkpoint.position < job.goal
+            and other.numbers[take.checkpoint.position] == job.numbers[take.checkpoint.position]
+            for other, take in pending
+        )
+
+    def cut(self, job: Job, limit: int) -> int:
+        """The end of the next piece (scheduler.py, ``_mamba_block_aligned_split``), without draft blocks and junctions."""
+        start, goal = job.position, job.goal
+        prefill_end = max(job.prompt, goal - 1)
+        end = min(start + limit, goal)
+        if start >= prefill_end:
+            return end
+        if end < prefill_end:
+            aligned = end // self._block * self._block
+            if aligned > start or self._block <= (self._policy.budget or self._block):
+                end = max(aligned, start)
+        stops = [last_below(goal, self._block), self._tail_stop(job)]
+        if start % self._block:
+            stops.append((start // self._block + 1) * self._block)
+        return min((stop for stop in stops if start < stop < end), default=end)
+
+    def _tail_stop(self, job: Job) -> int:
+        if self._policy.tail is None:
+            return 0
+        stop = last_below(job.prompt, self._policy.tail)
+        return stop if last_below(job.goal, self._block) < stop < job.prompt else 0
+
+    def takes(self, job: Job, piece: Piece) -> list[Take]:
+        end = piece.b
+        if end % self._block == 0:
+            kept, how = self._retained(job, end), How.DONATE
+        else:
+            kept, how = self._policy.tail is not None and end == last_below(job.prompt, self._policy.tail), How.COPY
+        return [Take(job.checkpoint(end, piece.written(end)), how)] if kept else []
+
+    def _retained(self, job: Job, end: int) -> bool:
+        """Sparse retention (``reachable_block_mask``): what a resent prompt reaches, and one state a segment."""
+        reached = last_below(job.prompt, self._unit) // self._block * self._block
+        retain = self._policy.retain
+        return retain == "all" or end == reached or (isinstance(retain, int) and end % retain == 0)
+
+    def put(self, job: Job, take: Take) -> Stored | None:
+        """The request reads its last full block until it has gone on in the next one."""
+        stored = super().put(job, take)
+        if stored is not None and take.how is How.DONATE:
+            self.hold(job, take.checkpoint)
+        return stored

@@ -1,0 +1,13 @@
+"""Plans of speculative decoding: which slot, column, offset, length and block, as plain data without a tensor.
+
+windows   from a trace's events to the windows of an answer, draftless steps included
+drafts    made-up drafts and accept patterns, wrong drafts too
+method    what a rollback method is run with; what an engine would refuse late is refused here, with the reason
+integers  the formulas of the engines: crossings, columns, biases, commit lengths
+steps     the operations of a plan
+planner   one compiler a method: windows in, operations out
+symbolic  runs a plan on token lists and says where a slot, window or cache doesn't hold what the plan says
+conflicts copies of one step that can't run side by side
+checks    a sweep of plans round boundaries, for ``probe state``
+rows      the verify rows of an arm's schedule
+"""
