@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from .activation import padded
+from .compiled_conv import weighted_sums
 from .precision import Precision, round_to
 
 
@@ -44,12 +45,19 @@ def short_convolution(
     Returns:
         [N, D], rounded to ``precision``.
     """
+    on_cpu = x.device.type == "cpu" and x.dtype is torch.float32
+    total = weighted_sums(x, weight, state, offsets) if on_cpu else _weighted_sums(x, weight, state, offsets)
+    return round_to(padded(torch.nn.functional.silu, total), precision)
+
+
+def _weighted_sums(x: Tensor, weight: Tensor, state: Tensor, offsets: tuple[int, ...]) -> Tensor:
+    """The sums under the SiLU on any device, in any dtype."""
     line = torch.cat([state.flatten(0, 1), x])
     taps = _windows(offsets, weight.shape[1], x.device)
     total = line[taps[0]] * weight[:, 0]
     for j in range(1, weight.shape[1]):
         total = total + line[taps[j]] * weight[:, j]
-    return round_to(padded(torch.nn.functional.silu, total), precision)
+    return total
 
 
 def conv_windows(x: Tensor, state: Tensor, offsets: tuple[int, ...], ends: Sequence[tuple[int, int]]) -> Tensor:

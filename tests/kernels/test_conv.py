@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from replaycheck_kernels import conv
 from replaycheck_kernels.conv import conv_windows, short_convolution
 from replaycheck_kernels.precision import Precision, round_to
 
@@ -37,6 +38,16 @@ def test_convolution_is_torch_conv1d_of_state_and_inputs(lengths: tuple[int, ...
         # width products and sums, and a SiLU, in fp32: one rounding each, relative to the sum of magnitudes.
         size = torch_convolution(line.abs(), weight.abs()).max()
         assert float((found[begin:end] - expected).abs().max()) <= 2 * width * 2.0**-24 * float(size)
+
+
+@pytest.mark.parametrize("lengths", [(1,), (1, 1, 1), (2, 70, 3), (5, 1)])
+def test_the_compiled_sums_have_the_bits_of_the_torch_form(lengths: tuple[int, ...]) -> None:
+    """Also on views with a stride, as a layer's slice of the batch's states is one."""
+    offsets = (0, *accumulate(lengths))
+    x, weight = normal(offsets[-1], 2 * CHANNELS)[:, :CHANNELS], normal(CHANNELS, WIDTH, seed=1)
+    state = normal(len(lengths), 2, WIDTH - 1, CHANNELS, seed=2)[:, 1]
+    arguments = (x, weight, state, offsets)
+    assert torch.equal(conv.weighted_sums(*arguments), conv._weighted_sums(*arguments))
 
 
 def test_the_output_is_rounded_once_to_the_precision_asked_for() -> None:
