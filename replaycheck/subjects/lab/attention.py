@@ -2,7 +2,8 @@
 
 A sequence's cache is a list of page numbers, one token a page, into one arena; pages are written once and never change, so
 a restore or a fork copies the list. On the CPU the loop is compiled, and every sum has an order that depends on the number
-of its terms alone, so a query's bits depend on its own keys and on nothing else. On a GPU a Triton kernel takes keys in blocks of fixed size.
+of its terms alone, so a query's bits depend on its own keys and on nothing else. On a GPU a Triton kernel takes keys in
+blocks of fixed size.
 """
 
 from __future__ import annotations
