@@ -19,13 +19,20 @@ WARM_UP = {"cuda": 3, "cpu": 1}
 """Calls before the first that counts: the first compiles and tunes; on a GPU the second may still allocate."""
 
 FLUSH_BYTES = 256 * 2**20
-"""Written before each timed call, over four times the 60 MB of an H200's second-level cache."""
+"""Read before each timed call, over four times the 60 MB of an H200's second-level cache. A write would leave lines there
+that the timed call has to write back: 60 MB are a fifth of what a decode of 64 states moves."""
 
 _CYCLES_A_SECOND = 2e9
 """The spin kernel counts clock cycles; an H200 runs at up to 1.98 GHz, so this spins no shorter than asked."""
 
 _LONGEST_SPIN = 0.5
-"""Seconds. A call whose launches take longer than this for all samples is bound by the host in any case."""
+"""Seconds. A call whose launches take longer is bound by the host in any case."""
+
+_SPIN_UP = 0.1
+"""Seconds of spinning before the first sample: an idle GPU lowers its clock, and compiling leaves it idle."""
+
+_LAUNCHES = 1e-3
+"""Seconds for the flush and the events of one round, generously."""
 
 
 @dataclass(frozen=True)
@@ -55,15 +62,15 @@ def _on_cpu(calls: Sequence[Call], runs: int) -> list[Times]:
 
 
 def _on_gpu(calls: Sequence[Call], runs: int) -> list[Times]:
-    flushed = torch.empty(FLUSH_BYTES, dtype=torch.uint8, device="cuda")
-    torch.cuda.synchronize()
+    cache = torch.zeros(FLUSH_BYTES // 4, device="cuda")
     hosts = [_host_seconds(call) for call in calls]
     spans: list[list[tuple[torch.cuda.Event, torch.cuda.Event]]] = [[] for _ in calls]
+    torch.cuda._sleep(int(_CYCLES_A_SECOND * _SPIN_UP))
     for _ in range(runs):
         # A queue of launches has a limit (about 1,000), so the spin covers one round, not all of them.
-        torch.cuda._sleep(int(_CYCLES_A_SECOND * min(2 * sum(hosts), _LONGEST_SPIN)))
+        torch.cuda._sleep(int(_CYCLES_A_SECOND * min(2 * sum(hosts) + _LAUNCHES, _LONGEST_SPIN)))
         for call, mine in zip(calls, spans, strict=True):
-            flushed.zero_()
+            cache.sum()
             begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
             begin.record()
             call()

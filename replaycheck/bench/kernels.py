@@ -9,6 +9,7 @@ from statistics import median
 
 import torch
 
+from replaycheck.errors import InternalError
 from replaycheck.schema.bench import Figure, Target
 
 from . import floors
@@ -99,7 +100,9 @@ def _time(case: Case, subjects: Sequence[Subject], device: str, runs: int, seed:
                         _timing(calls, max(1, runs // ROUNDS), device, subject.name, samples) if last else calls.append
                     )
                     subject.within(inputs, initial, rows, action)
-            except (RuntimeError, ValueError) as error:
+            except InternalError:
+                raise
+            except Exception as error:  # kernels of other packages fail in any way, compilers too
                 broken.add(subject.name)
                 notes.append(f"{subject.name}, {case.name}: {(str(error).splitlines() or ['failed'])[0]}")
                 samples.plain.pop(subject.name, None)

@@ -49,7 +49,7 @@ def command() -> None:
 )
 @click.option("--alone", type=_COUNT, default=2, show_default=True, metavar="N", help="Of these, run one at a time.")
 @click.option("--turns", type=_COUNT, default=2, show_default=True, metavar="N", help="Answers a session.")
-@click.option("--prompt", type=_COUNT, metavar="N", help="New tokens before each answer. [default: 256; GPU 1024]")
+@click.option("--prompt", type=_COUNT, metavar="N", help="New tokens before each answer. [default: 128; GPU 1024]")
 @click.option("--answer", type=_COUNT, default=32, show_default=True, metavar="N", help="Tokens of each answer.")
 @click.option("--repeats", type=_COUNT, default=3, show_default=True, metavar="N", help="Counted runs, in turn.")
 @click.option(
@@ -100,7 +100,7 @@ def run(
     from replaycheck.subjects.lab.kernels import KernelChoice
 
     gpu = device == "cuda"
-    sizes = Sizes(sessions or (64 if gpu else 16), turns, prompt or (1024 if gpu else 256), answer)
+    sizes = Sizes(sessions or (64 if gpu else 16), turns, prompt or (1024 if gpu else 128), answer)
     choice = KernelChoice(kernels, kernels_path, device, autotune)
     settings, _ = resolve(preset=preset, traces=traces, model=model, kernels=choice, admitted=False)
     asked = RunOptions(

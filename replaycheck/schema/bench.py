@@ -22,11 +22,6 @@ class Figure(Record):
     highest: float
     runs: int = Field(ge=1)
 
-    @property
-    def spread(self) -> float:
-        """Highest minus lowest, as a share of the median; 0 where the median is 0."""
-        return (self.highest - self.lowest) / self.median if self.median else 0.0
-
 
 class Target(Record):
     """A number that is wanted, beside the one that was measured."""
