@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -98,11 +98,12 @@ def _tf32(recipe: Recipe) -> list[tuple[str, Recipe]]:
     points = [name for name, precision in recipe.precisions().items() if precision is TF32]
     if not points:
         return [("", recipe)]
-    return [
-        ("tf32 operands rounded", replace(recipe, tf32_rounding=Rounding.NEAREST)),
-        ("tf32 operands cut", replace(recipe, tf32_rounding=Rounding.TOWARD_ZERO)),
-        ("fp32 in place of tf32", replace(recipe, **dict.fromkeys(points, Precision.FP32))),  # type: ignore[arg-type]
-    ]
+    cut, rounded = (replace(recipe, tf32_rounding=how) for how in (Rounding.TOWARD_ZERO, Rounding.NEAREST))
+    tried = [("tf32 operands cut", cut), ("tf32 operands rounded", rounded)]
+    if recipe.rounding_of(TF32) is Rounding.NEAREST:
+        tried.reverse()
+    wide: Any = dict.fromkeys(points, Precision.FP32)
+    return [*tried, ("fp32 in place of tf32", replace(recipe, **wide))]
 
 
 def computed(x: KdaInputs, initial: Tensor, recipe: Recipe, form: str) -> dict[str, Tensor]:

@@ -16,7 +16,7 @@ KERNELS: dict[str, StateKernel] = {
 #: Kernels that can't be had here, with the reason.
 UNAVAILABLE: dict[str, str] = {}
 for _kernel in triton.ALL:
-    if triton.available():
+    if triton.runs_here():
         KERNELS[_kernel.name] = _kernel
     else:
         UNAVAILABLE[_kernel.name] = triton.MISSING

@@ -32,6 +32,7 @@ VERBS = {
     "gate": Verb("replaycheck.cli.gate", "Judge a saved run again, by any gate file."),
     "report": Verb("replaycheck.cli.report", "Render the report of a saved run again."),
     "probe": Verb("replaycheck.cli.probe", "Check kernels and state operations exactly, without a model."),
+    "sweep": Verb("replaycheck.cli.sweep", "Try checkpoint intervals and pool dtypes: what each costs and changes."),
     "selftest": Verb("replaycheck.cli.selftest", "Plant a fault on purpose and see that the gates catch it."),
     "explain": Verb("replaycheck.cli.explain", "Explain a finding's code."),
     "trace": Verb("replaycheck.cli.trace", "List, show and validate traces."),

@@ -108,34 +108,54 @@ def kernels(
     return ExitCode.FAIL if failed else ExitCode.PASS
 
 
-@command.command(epilog=options.example("replaycheck probe state --fault via-bf16"))
+@command.command(
+    epilog=options.example(
+        "replaycheck probe state",
+        "replaycheck probe state --only cache --only rollback --json",
+        "replaycheck probe state --fault via-bf16",
+    )
+)
+@click.option("--only", multiple=True, metavar="PART", help="Rows with PART in their name; repeatable.")
 @options.recipe_option
 @options.model_option
+@options.seed_option
 @options.device_option
 @options.fault_option
 @options.json_option
-def state(recipe: str | None, model: Path | None, device: str, faults: tuple[str, ...], as_json: bool) -> int:
-    """Stores of states: one direct cast, or more?"""
+def state(
+    only: tuple[str, ...],
+    recipe: str | None,
+    model: Path | None,
+    seed: int,
+    device: str,
+    faults: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    """Every operation on states that must be exact: a row each, exact, broken with the smallest example, or can't.
+
+    Copies, the pool's rules, convolutions, stores, forks, plans, prefix caches, rollback of drafts, and small groups through
+    the whole model, warm against split-rounded. The model's states (--model) are read for the row double-rounding only.
+    """
+    from replaycheck.cli.progress import Progress
     from replaycheck.faults.fault import find_fault
-    from replaycheck.probes.collection import state_probes
     from replaycheck.replay.settings import resolve
-    from replaycheck.replay.worker import network, one_thread
+    from replaycheck.replay.worker import one_thread
+    from replaycheck.report.state_text import state_text
+    from replaycheck.state_probes.checks import probe_state
+    from replaycheck.state_probes.subject import Subject
     from replaycheck.subjects.lab.kernels import KernelChoice
-    from replaycheck.subjects.lab.pool import cast
+    from replaycheck_kernels.recipe import preset
 
-    settings, _ = resolve(model=model, recipe=recipe, kernels=KernelChoice(device=device), admitted=False)
+    planted = [find_fault(name) for name in faults]
+    settings, _ = resolve(model=model, recipe=recipe, seed=seed, kernels=KernelChoice(device=device), admitted=False)
     one_thread()
-    store = next((fault.cast for fault in map(find_fault, faults) if fault.cast), cast)
-    lab = network(settings.model, settings.recipe, settings.kernels)
-    return _show(list(state_probes(lab, settings.groups, store)), as_json)
-
-
-def _show(probes: Sequence[ProbeResult], as_json: bool) -> int:
+    subject = Subject(device, preset(settings.recipe), seed, settings.model, settings.groups, only=only)
+    table = probe_state(subject, planted, Progress())
     if as_json:
-        options.emit_json({"probes": [probe.model_dump(mode="json") for probe in probes]})
+        options.emit_json(table.model_dump(mode="json"))
     else:
-        _print(probes)
-    return ExitCode.FAIL if any(probe.verdict == "fail" for probe in probes) else ExitCode.PASS
+        click.echo(state_text(table), nl=False)
+    return ExitCode.FAIL if table.broken else ExitCode.PASS
 
 
 def _print(probes: Sequence[ProbeResult]) -> None:

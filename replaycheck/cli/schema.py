@@ -10,7 +10,9 @@ from replaycheck.schema.base import Record
 from replaycheck.schema.gate import Admission, GateFile
 from replaycheck.schema.probe_table import ProbeTable
 from replaycheck.schema.result import Result
+from replaycheck.schema.state_table import StateTable
 from replaycheck.schema.suite import Suite
+from replaycheck.schema.sweep import Sweep
 from replaycheck.schema.trace import Group
 
 __all__ = ["SCHEMAS", "command"]
@@ -23,13 +25,15 @@ SCHEMAS: dict[str, type[Record]] = {
     "result": Result,
     "admission": Admission,
     "probe": ProbeTable,
+    "state": StateTable,
+    "sweep": Sweep,
 }
 
 
 @click.command("schema", epilog=example("replaycheck schema trace", "replaycheck schema"))
 @click.argument("name", required=False)
 def command(name: str | None) -> None:
-    """Print the JSON Schema NAME: trace, suite, gate, result, admission or probe; without NAME, all by name."""
+    """Print the JSON Schema NAME: trace, suite, gate, result, admission, probe, state or sweep; all without NAME."""
     if name is None:
         emit_json({each: _schema(each) for each in SCHEMAS})
         return

@@ -110,3 +110,14 @@ def _from_zero(row: Row, request: int) -> Row:
     if row.request != request or row.restored is None:
         return row
     return replace(row, a=0, restored=None, snapshots=())
+
+
+def commit_late(schedule: Schedule) -> Schedule:
+    """After a window with rejected drafts the recurrent state includes the first of them; the rest is right."""
+
+    def change(row: Row) -> Row:
+        if row.kept is None:
+            return row
+        return replace(row, kept=replace(row.kept, temporal=min(row.kept.temporal + 1, row.b - row.a)))
+
+    return _map_rows(schedule, change)

@@ -11,7 +11,7 @@ from replaycheck.schema.arm import Compiler
 from replaycheck_kernels.recipe import Recipe
 
 from .fault import Fault
-from .plans import bf16_snapshot, conv_late, lost_checkpoint, restore_late, tail_kernel
+from .plans import bf16_snapshot, commit_late, conv_late, lost_checkpoint, restore_late, tail_kernel
 
 
 def beta_raw(recipe: Recipe) -> Recipe:
@@ -54,6 +54,12 @@ _ALL = (
         "a stored state isn't found again, so a hit that the cache promised doesn't happen",
         "RC301",
         schedule=lost_checkpoint,
+    ),
+    Fault(
+        "commit-late",
+        "the state that is committed after a verify is one token further than what was accepted",
+        "RC201",
+        schedule=commit_late,
     ),
     Fault(
         "via-bf16",

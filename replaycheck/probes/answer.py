@@ -6,7 +6,7 @@ truth are at most twice that apart. More is broken, and so is any difference whe
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import isfinite
 
@@ -50,13 +50,13 @@ class Trial:
 
     Attributes:
         where: the case in words, e.g. ``lengths 65, cut at 64``.
-        predicted: the error against the truth that the recipe predicts for either of them.
+        predicted: gives the error against the truth that the recipe predicts for either of them; asked where they differ.
     """
 
     where: str
     found: KdaOutput
     expected: KdaOutput
-    predicted: Predicted
+    predicted: Callable[[], Predicted]
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def agreement(trials: Iterable[Trial], what: str, must: bool = False) -> Answer:
     for trial in trials:
         count += 1
         for gap in differences(trial.found, trial.expected):
-            gaps.append(_Gap(trial.where, gap, 2 * allowed(gap.tensor, trial.predicted)))
+            gaps.append(_Gap(trial.where, gap, 2 * allowed(gap.tensor, trial.predicted())))
             if must or gaps[-1].beyond:
                 return _broken(gaps[-1], what, must)
     if not gaps:
@@ -117,7 +117,7 @@ def within(trials: Iterable[Trial], what: str) -> Answer:
     for trial in trials:
         count += 1
         for gap in differences(trial.found, trial.expected):
-            gaps.append(_Gap(trial.where, gap, allowed(gap.tensor, trial.predicted)))
+            gaps.append(_Gap(trial.where, gap, allowed(gap.tensor, trial.predicted())))
     if not gaps:
         return Answer("exact", f"{what}: none in {count} cases")
     worst = max(gaps, key=lambda gap: (gap.beyond, gap.difference.relative))

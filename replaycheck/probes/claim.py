@@ -31,23 +31,24 @@ def claim(subject: Subject) -> Answer:
 
 
 def _cases(subject: Subject) -> Iterator[Case]:
-    """The usual pack in several decays, and the largest batch, where a launch may choose another kernel."""
+    """The usual pack in several decays, and a crowd, where a launch may choose another kernel."""
     for decay in _regimes(subject):
         yield subject.case(subject.sizes.lengths, decay)
-    if subject.found.choose is not None and max(subject.sizes.batches) > len(subject.sizes.lengths):
-        yield subject.case((subject.sizes.each,) * max(subject.sizes.batches))
+    crowd = max(subject.sizes.batches) // 2 + 1  # on a GPU 33 sequences of two chunks and four heads: 264 blocks
+    if subject.found.choose is not None and crowd > len(subject.sizes.lengths):
+        yield subject.case((subject.sizes.each,) * crowd)
 
 
 def _regimes(subject: Subject) -> list[Decays]:
-    """Also one bounded and one that isn't, as diagonal blocks have a form for each."""
+    """Also strong ones, where exponents are clamped, and each form of the decay, as diagonal blocks have their own."""
     found, several = list(subject.decays()), subject.several()
     names = {decay[0].name for decay in several}
     for bounded in (False, True):
         if not any((decay[1] is not None) is bounded for decay in several):
-            several += [decay for decay in found if (decay[1] is not None) is bounded and decay[0].name not in names][
-                :1
-            ]
-    return several
+            names |= {decay[0].name for decay in [each for each in found if (each[1] is not None) is bounded][:1]}
+    if subject.device == "cuda":
+        names.add("strong")
+    return [decay for decay in found if decay[0].name in names]
 
 
 def _compared(subject: Subject, case: Case) -> Compared:

@@ -9,8 +9,8 @@ Three parts, added in quadrature:
 * what takes another value at every token, and so walks at random over what a state remembers: the rounding of that sum at 1,
   however small e^y is, and the relative error of e^g.
 
-A channel that decays by g a token holds e^(−2gm) of the energy from m tokens ago. So it remembers 1 / 2g tokens, the rms of m
-is √2 / 2g, both are at most the number of tokens, and the channel holds as much of the state's energy as it remembers
+A channel that decays by g a token holds e^(−2gm) of the energy from m tokens ago. So it remembers 1 / 2g tokens, the rms of
+m is √2 / 2g, both are at most the number of tokens, and the channel holds as much of the state's energy as it remembers
 tokens. The functions' errors are those of ``hardware`` on a GPU; elsewhere only roundings are taken.
 
 Measured on an H200, largest share of what is allowed here: fla's recurrent kernels 0.7 (GDN, recorded activations; without a

@@ -20,7 +20,7 @@ def layout(subject: Subject) -> Answer:
     if confused := _transposed(same, case, found):
         return Answer("broken", confused, example=f"{words(case.inputs.lengths())}, K = V = {square}")
     answer = within(
-        [Trial(f"K = V = {square}", found, same.truth(case), same.predicted(case))], "states are [V, K]; error"
+        [Trial(f"K = V = {square}", found, same.truth(case), same.prediction(case))], "states are [V, K]; error"
     )
     if answer.verdict == "broken":
         return answer
@@ -53,6 +53,6 @@ def _unlike(subject: Subject, square: Answer) -> Answer:
         other = subject.resized(key=sizes[0], value=sizes[1])
         case = other.case(subject.sizes.lengths[:2])
         trials.append(
-            Trial(f"K = {sizes[0]}, V = {sizes[1]}", other.run(case), other.truth(case), other.predicted(case))
+            Trial(f"K = {sizes[0]}, V = {sizes[1]}", other.run(case), other.truth(case), other.prediction(case))
         )
     return within(trials, "states are [V, K], K ≠ V too; error")

@@ -8,9 +8,10 @@ from itertools import pairwise, permutations
 
 import torch
 
-from replaycheck_kernels.contract import KdaOutput
+from replaycheck_kernels.contract import KdaOutput, concatenate
 
 from .answer import Answer, Trial, agreement
+from .difference import differences
 from .subject import Case, Decays, Subject, words
 
 
@@ -21,7 +22,7 @@ def repeat(subject: Subject) -> Answer:
         for decay in subject.several():
             case = subject.case(subject.sizes.lengths, decay)
             where = f"{case.name}, {words(subject.sizes.lengths)}"
-            yield Trial(where, subject.run(case), subject.run(case), subject.predicted(case))
+            yield Trial(where, subject.run(case), subject.run(case), subject.prediction(case))
 
     return agreement(trials(), "the same call twice", must=True)
 
@@ -53,13 +54,19 @@ def alone(subject: Subject) -> Answer:
 
 
 def _packed(subject: Subject, case: Case, single: Sequence[KdaOutput], orders: Sequence[list[int]]) -> Iterator[Trial]:
-    lengths = subject.sizes.lengths
+    """The pack at once, and sequence by sequence where it differs, so that the example names one."""
+    lengths, predicted = subject.sizes.lengths, subject.prediction(case)
     for order in orders:
         pack = case.part(*((r, 0, lengths[r]) for r in order))
-        got = subject.run(pack)
+        got, each = subject.run(pack), concatenate([single[r] for r in order])
+        where = f"{case.name}, {words([lengths[r] for r in order])}"
+        if not differences(got, each):
+            yield Trial(where, got, each, predicted)
+            continue
         for place, r in enumerate(order):
-            where = f"{case.name}, {words([lengths[each] for each in order])}, sequence {place}"
-            yield Trial(where, taken(got, pack, place), single[r], subject.predicted(case.alone(r)))
+            yield Trial(
+                f"{where}, sequence {place}", taken(got, pack, place), single[r], subject.prediction(case.alone(r))
+            )
 
 
 def batch(subject: Subject) -> Answer:
@@ -75,7 +82,7 @@ def batch(subject: Subject) -> Answer:
 def _batches(subject: Subject, decay: Decays) -> Iterator[Trial]:
     largest, each = max(subject.sizes.batches), subject.sizes.each
     case = subject.case((each,) * largest, decay)
-    first, predicted = subject.run(case.alone(0)), subject.predicted(case.alone(0))
+    first, predicted = subject.run(case.alone(0)), subject.prediction(case.alone(0))
     for size in sorted(subject.sizes.batches):
         pack = case.part(*((r, 0, each) for r in range(size)))
         got, where = subject.run(pack), f"{case.name}, batch {size} of {words((each,))}"
@@ -109,7 +116,7 @@ def _prefixes(subject: Subject, case: Case) -> Iterator[Trial]:
             long = subject.run(case.part((0, 0, min(total, prefix + more))))
             where = f"{case.name}, first {prefix} of length {min(total, prefix + more)}"
             # The states differ, as they should.
-            yield Trial(where, replace(long, o=long.o[:prefix], final=short.final), short, subject.predicted(case))
+            yield Trial(where, replace(long, o=long.o[:prefix], final=short.final), short, subject.prediction(case))
 
 
 def poisoned(case: Case, sequence: int) -> Case:

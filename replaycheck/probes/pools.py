@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from math import hypot, sqrt
 
 import torch
@@ -11,12 +12,12 @@ from torch import Tensor
 from replaycheck_kernels.activation import log_decay
 from replaycheck_kernels.contract import KdaOutput, run_on_slots
 from replaycheck_kernels.error_model import Predicted
-from replaycheck_kernels.precision import WORST_RMS, Precision
+from replaycheck_kernels.precision import WORST_RMS
 
 from .answer import Trial
+from .association import PRECISION
 from .subject import Case, Subject
 
-PRECISION = {torch.float32: Precision.FP32, torch.bfloat16: Precision.BF16, torch.float16: Precision.FP16}
 SPARE = 3
 """Slots that nothing may touch, besides one between any two that are used."""
 
@@ -50,7 +51,9 @@ def from_pool(subject: Subject, case: Case, dtype: torch.dtype) -> tuple[Case, K
 def against_truth(subject: Subject, case: Case, dtype: torch.dtype) -> Trial:
     """Error of outputs and stored states from a pool, the rounding of the states in it included."""
     begun, found = from_pool(subject, case, dtype)
-    return Trial(f"{case.name}, {pool_name(dtype)} pool", found, subject.truth(begun), _rounded(subject, begun, dtype))
+    return Trial(
+        f"{case.name}, {pool_name(dtype)} pool", found, subject.truth(begun), partial(_rounded, subject, begun, dtype)
+    )
 
 
 def _rounded(subject: Subject, case: Case, dtype: torch.dtype) -> Predicted:

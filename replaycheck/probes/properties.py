@@ -61,10 +61,16 @@ def probe(name: str, subject: Subject) -> ProbeCell:
         return chosen.check(subject).cell(name)
     except CannotProbe as reason:
         return Answer("can't", str(reason)).cell(name)
-    except ProviderError as reason:
-        return Answer("can't", str(reason)).cell(name)
     except Exception as error:
+        if _refused(error, subject):
+            return Answer("can't", str(error)).cell(name)
         return crashed(name, f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}")
+
+
+def _refused(error: Exception, subject: Subject) -> bool:
+    """Whether the kernel said that it can't: a provider's error, or the contract's ValueError, which names the kernel."""
+    named = isinstance(error, ValueError) and str(error).startswith(subject.found.name)
+    return named or isinstance(error, ProviderError)
 
 
 def crashed(name: str, reason: str) -> ProbeCell:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
+from math import hypot
 
 import torch
 from torch import Tensor
@@ -13,6 +15,7 @@ from replaycheck_kernels.error_model import Predicted
 from replaycheck_kernels.precision import WORST_RMS
 
 from .answer import Answer, CannotProbe, Trial, agreement
+from .association import flips
 from .pools import decodes_in_place, from_pool, pool_name
 from .subject import Case, Subject
 
@@ -42,7 +45,7 @@ def asking(subject: Subject) -> Answer:
             for source in sources:
                 asked = subject.run(case, [SnapshotRow(0, chunk, 0, source)])
                 where = f"{_where(case)}, {source} of chunk {chunk} asked for"
-                yield Trial(where, asked, plain, subject.predicted(case))
+                yield Trial(where, asked, plain, subject.prediction(case))
 
     return agreement(trials(), "asked for a snapshot or not", must=True)
 
@@ -57,7 +60,7 @@ def off_grid(subject: Subject) -> Answer:
             whole = subject.run(case)
             for cut in (1, chunk // 2 + 1, chunk - 1, chunk + 1):
                 on = _go_on(subject, case, cut, subject.run(case.part((0, 0, cut))).final)
-                yield Trial(f"{_where(case)}, cut at {cut}", on, _tail(whole, cut), subject.predicted(case))
+                yield Trial(f"{_where(case)}, cut at {cut}", on, _tail(whole, cut), subject.prediction(case))
 
     return agreement(trials(), "cut off the grid")
 
@@ -99,7 +102,7 @@ def _restored(subject: Subject, source: SnapshotSource) -> Answer:
                 whole = subject.run(case, [SnapshotRow(0, at, 0, source)])
                 state = whole.snapshots
             on = _go_on(subject, case, cut, state)
-            yield Trial(f"{_where(case)}, restored at {cut}", on, _tail(whole, cut), subject.predicted(case))
+            yield Trial(f"{_where(case)}, restored at {cut}", on, _tail(whole, cut), subject.prediction(case))
 
     what = "call cut" if source is SnapshotSource.FINAL else f"{source}: restored"
     answer = agreement(trials(), f"{what} at every boundary")
@@ -125,7 +128,13 @@ def _from_pools(subject: Subject) -> Iterator[Trial]:
             expected = subject.run(begun)
             cast = replace(expected, final=expected.final.to(dtype).to(expected.final.dtype))
             where = f"{_where(case)}, restored at {cut} from {pool_name(dtype)}"
-            yield Trial(where, found, cast, subject.predicted(case))
+            yield Trial(where, found, cast, partial(_with_flips, subject, begun, expected.final, dtype))
+
+
+def _with_flips(subject: Subject, case: Case, accumulator: Tensor, dtype: torch.dtype) -> Predicted:
+    """What fp32 association does, to the accumulators and to their casts: a flipped element is a unit of the pool off."""
+    predicted = subject.predicted(case)
+    return Predicted(hypot(predicted.state, flips(accumulator, case.initial, dtype).relative), predicted.output)
 
 
 def _against_prefix(subject: Subject, source: SnapshotSource) -> Answer:
@@ -136,7 +145,7 @@ def _against_prefix(subject: Subject, source: SnapshotSource) -> Answer:
             recipe = subject.recipe(case.inputs)
             taken, cut = subject.run(case, [SnapshotRow(0, at, 0, source)]).snapshots, at * recipe.chunk
             stop = subject.run(case.part((0, 0, cut)))
-            once = Predicted(WORST_RMS[recipe.chunk_state] / 2, 0.0)
+            once = partial(Predicted, WORST_RMS[recipe.chunk_state] / 2, 0.0)
             yield Trial(f"{_where(case)}, snapshot at {cut}", replace(stop, final=taken), stop, once)
 
     what = f"{source} against the final state of the prefix"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import accumulate
 from math import hypot
 
@@ -55,8 +56,13 @@ SMALL = Sizes(2, 32, 24, (70, 1, 64, 33), 3, (1, 2, 8, 64), 5)
 """On the CPU. K ≠ V; lengths round the chunk of 64."""
 INTERPRETED = Sizes(1, 32, 32, (66, 5), 2, (1, 2), 5, (2, 18), ("mild",))
 """In Triton's interpreter, where a call of a chunk kernel takes about a second. Mild decays keep what a restore loses."""
-DEVICE = Sizes(4, 128, 128, (130, 1, 64, 63, 65), 5, (1, 2, 8, 64), 70, regimes=())
-"""On a GPU: an engine's widths, lengths round one chunk and two, a batch of 64 with more than 256 blocks, all decays."""
+DEVICE = Sizes(4, 128, 128, (130, 1, 64, 63, 65), 4, (1, 2, 8, 64), 70, regimes=("mild", "bound", "recorded"))
+"""On a GPU: an engine's widths, lengths round one chunk and two, a batch of 64 with more than 256 blocks. ``error`` takes
+all decays; a kernel is compared with itself in one of each form, which keeps what a restore loses, and in a model's."""
+STEPWISE = replace(
+    DEVICE, lengths=(65, 1, 64, 63), boundaries=3, batches=(1, 2, 8), prefixes=(1, 17, 64), regimes=("mild", "bound")
+)
+"""On a GPU, for forms in torch, which launch many kernels: a call takes 0.1 s and more beside other processes."""
 
 
 @dataclass(frozen=True)
@@ -129,13 +135,15 @@ class Subject:
         return KdaOutput(*(x.to(self.device) for x in (found.o, found.final, found.snapshots)))
 
     def predicted(self, case: Case) -> Predicted:
-        """What the recipe predicts, and the fp32 rounding of single elements, which weighs in narrow heads."""
-        recipe = self.recipe(case.inputs)
-        found, single = (
-            predict_for(case.inputs, recipe, self.form),
-            elementwise(case.inputs, recipe, self.device == "cuda"),
-        )
+        """What the recipe predicts, and the fp32 errors of single elements, which weigh in narrow heads; on the CPU."""
+        inputs = case.inputs.to("cpu")
+        recipe = self.recipe(inputs)
+        found, single = predict_for(inputs, recipe, self.form), elementwise(inputs, recipe, self.device == "cuda")
         return Predicted(hypot(found.state, single), hypot(found.output, single))
+
+    def prediction(self, case: Case) -> Callable[[], Predicted]:
+        """The same, computed when it is asked for."""
+        return partial(self.predicted, case)
 
     def decays(self) -> Iterator[Decays]:
         """Each regime in this kernel's shape, with its lower bound if it has one."""

@@ -27,7 +27,7 @@ from replaycheck_kernels.recipe import Recipe
 from .isolated import Isolated, isolated_cells
 from .properties import NAMES, PROPERTIES
 from .recording import Recording
-from .subject import DEVICE, INTERPRETED, SMALL, Learnt, Sizes, Subject
+from .subject import DEVICE, INTERPRETED, SMALL, STEPWISE, Learnt, Sizes, Subject
 from .timed import Timed, timed
 
 OURS = "ours"
@@ -225,7 +225,8 @@ def default_workers() -> int:
 
 def sizes_for(found: ProviderKernel, device: str) -> Sizes:
     """Shapes that the kernel can do in the time that it takes there."""
-    sizes = DEVICE if device == "cuda" else SMALL if found.runs_on("cpu") else INTERPRETED
+    on_gpu = STEPWISE if found.runs_on("cpu") else DEVICE  # what also runs on the CPU isn't one kernel
+    sizes = on_gpu if device == "cuda" else SMALL if found.runs_on("cpu") else INTERPRETED
     return replace(sizes, value=sizes.key) if found.can.equal_widths else sizes
 
 

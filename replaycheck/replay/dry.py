@@ -26,10 +26,10 @@ def arm_table(settings: Settings) -> str:
 def _row(settings: Settings, arm: Arm) -> tuple[str, ...]:
     schedules = [compile_schedule(group, arm) for group in settings.groups]
     return (
-        str(arm.compiler),
+        f"{arm.compiler}, {arm.tensor_parallel} ranks" if arm.tensor_parallel > 1 else str(arm.compiler),
         str(arm.history),
         str(arm.tail),
-        str(arm.answer),
+        f"{arm.answer}, {arm.rollback}" if arm.rollback else str(arm.answer),
         str(arm.answers),
         str(arm.pool),
         arm.policy.slug,

@@ -48,7 +48,7 @@ def run(
     if settings.kernels.spec != OURS and settings.device != "cpu":
         bound_autotuning(settings.kernels.autotune)
     model = network(settings.model, settings.recipe, settings.kernels)
-    check_invariance(model)
+    check_invariance(model, dict.fromkeys(arm.rollback for arm in settings.arms if arm.rollback))
     record = create_run(describe(settings.inputs(), settings.device, _device_name(settings.device)), out, resume)
     _replay(settings, record, workers, say)
     say("probing stores and kernels")

@@ -15,7 +15,9 @@ from replaycheck.faults.fault import find_fault
 from replaycheck.gates.admission import check_admission
 from replaycheck.gates.load import LoadedGates, load_gates
 from replaycheck.model.checkpoint import digest, open_checkpoint
+from replaycheck.schedule.parallel import geometry_of, plan_ranks
 from replaycheck.schedule.requests import check_playable
+from replaycheck.schedule.speculation.early import check_rollback
 from replaycheck.schema.arm import Arm, Cell
 from replaycheck.schema.suite import Suite, expand
 from replaycheck.schema.trace import Group
@@ -109,10 +111,14 @@ def resolve(
     judged = loaded if admitted else ()
     warnings = tuple(warning for each in judged for warning in check_admission(each, *_shipped_digests(each)))
     wanted = possible(*expand(parsed), lab, named=suite is not None)
+    for degree in {arm.tensor_parallel for arm in wanted.arms}:
+        plan_ranks(geometry_of(config), degree)
+    groups = _groups(files)
+    check_rollback(groups, wanted.arms)
     settings = Settings(
         parsed,
         digest_files([path, *files]),
-        _groups(files),
+        groups,
         wanted.arms,
         wanted.cells,
         loaded,

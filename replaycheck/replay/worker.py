@@ -16,12 +16,15 @@ from replaycheck.compare.group import GroupComparison, compare_group
 from replaycheck.compare.record import ArmRecording
 from replaycheck.faults.fault import find_fault
 from replaycheck.schedule.compile import compile_schedule
-from replaycheck.schema.arm import Arm, Cell
+from replaycheck.schema.arm import Activation, Arm, Cell
 from replaycheck.schema.trace import Group
 from replaycheck.subjects.lab.executor import ArmRun, execute
 from replaycheck.subjects.lab.kernels import KernelChoice, lab_kernels
 from replaycheck.subjects.lab.network import Network
+from replaycheck.subjects.lab.parallel import ParallelNetwork, plan_for
 from replaycheck_kernels.recipe import preset
+
+from .activation import activated_outside
 
 
 @dataclass(frozen=True)
@@ -42,20 +45,32 @@ def one_thread() -> None:
     torch.set_num_threads(1)
 
 
-@lru_cache(maxsize=2)
-def network(model: Path, recipe: str, kernels: KernelChoice, fault: str | None = None) -> Network:
-    """The model under a recipe, as a recipe fault leaves it."""
+@lru_cache(maxsize=4)
+def network(
+    model: Path,
+    recipe: str,
+    kernels: KernelChoice,
+    fault: str | None = None,
+    degree: int = 1,
+    activation: Activation = Activation.INSIDE,
+) -> Network:
+    """The model under a recipe, as a recipe fault leaves it, over so many ranks; how its prefill activates."""
     chosen = preset(recipe)
     spoiled = find_fault(fault).recipe if fault else None
     used = spoiled(chosen) if spoiled else chosen
-    return Network(model, used, lab_kernels(kernels, used).kernels(), kernels.device)
+    found = lab_kernels(kernels, used).kernels()
+    if activation is Activation.OUTSIDE:
+        found |= {"chunk": activated_outside(kernels, used)}
+    if degree == 1:
+        return Network(model, used, found, kernels.device)
+    return ParallelNetwork(model, used, found, kernels.device, plan_for(model, degree))
 
 
 def replay_groups(tasks: Sequence[Task]) -> list[GroupComparison]:
     """Compile, execute in lockstep, compare."""
     runs = [[_run(task, arm) for arm in task.arms] for task in tasks]
     for each in {id(run.network): run.network for mine in runs for run in mine}.values():
-        each.arena = each.new_arena()
+        each.reset()
     recordings = iter(execute([run for mine in runs for run in mine]))
     return [_compare(task, [next(recordings) for _ in task.arms]) for task in tasks]
 
@@ -70,4 +85,6 @@ def _run(task: Task, arm: Arm) -> ArmRun:
     for fault in faults:
         schedule = fault.on_schedule(schedule)
     recipe_faults = [fault.name for fault in faults if fault.recipe and arm.compiler in fault.enters]
-    return ArmRun(schedule, network(task.model, task.recipe, task.kernels, next(iter(recipe_faults), None)))
+    spoiled = next(iter(recipe_faults), None)
+    found = network(task.model, task.recipe, task.kernels, spoiled, arm.tensor_parallel, arm.activation)
+    return ArmRun(schedule, found)

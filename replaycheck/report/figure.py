@@ -22,9 +22,9 @@ from matplotlib.ticker import FuncFormatter, NullFormatter
 __all__ = ["SERIES", "Chart", "Sheet", "sheet"]
 
 #: Colours that stand for CSS variables. Each series has its own dash, too, so that colour alone never tells them apart.
-_VARIABLES = {"#010101": "var(--ink)", "#020202": "var(--grid)"} | {f"#0{i}0a0a": f"var(--s{i})" for i in range(1, 5)}
+_VARIABLES = {"#010101": "var(--ink)", "#020202": "var(--grid)"} | {f"#0{i}0a0a": f"var(--s{i})" for i in range(1, 6)}
 INK, GRID = "#010101", "#020202"
-_DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.5)), (0, (5, 1.5, 1, 1.5)))
+_DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.5)), (0, (5, 1.5, 1, 1.5)), (0, (1, 3)))
 SERIES = tuple((f"#0{i}0a0a", dash) for i, dash in enumerate(_DASHES, 1))
 
 _STYLE: dict[Any, Any] = {
@@ -61,10 +61,10 @@ class Sheet:
 
 
 @contextmanager
-def sheet(name: str, x: str, y: str) -> Iterator[Sheet]:
+def sheet(name: str, x: str, y: str, size: tuple[float, float] = (4.8, 3.0)) -> Iterator[Sheet]:
     """One chart of 4.8 × 3 inches, which is legible from 360 px on. ``name`` is its label for screen readers."""
     with mpl.rc_context(_STYLE):
-        figure = Figure(figsize=(4.8, 3.0), layout="constrained")
+        figure = Figure(figsize=size, layout="constrained")
         drawing = Sheet(figure.add_subplot())
         drawing.axes.set(xlabel=x, ylabel=y)
         yield drawing

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from replaycheck.schema.arm import Effect, PoolDtype
+from replaycheck.schema.arm import Activation, Effect, PoolDtype
 from replaycheck.schema.result import ArmResult, CellResult, Result
 
 from .text import number, share
@@ -17,6 +17,8 @@ EFFECTS: dict[Effect, str] = {
     Effect.GRID: "cold vs split: other cuts, other rounding; legitimate, the same for all pools",
     Effect.STATE: "split vs warm: what storing and restoring did, the pool's cast included",
     Effect.EXACT: "split-rounded vs warm: must be the same bits",
+    Effect.PARALLEL: "one rank vs several: the order of the sums over ranks; legitimate",
+    Effect.ACTIVATION: "cold vs cold: prefill activates beta and decay inside its kernel or before it",
 }
 
 RAMP = (0.0, 1e-4, 1e-3, 1e-2, 1e-1)
@@ -102,7 +104,11 @@ def entry(cell: CellResult, failed: set[str]) -> Entry:
 
 def _key(arm: ArmResult) -> tuple[str, str, str]:
     answers = arm.answers.value if arm.answer == "recurrent" else f"{arm.answers}, answer {arm.answer}"
-    return f"{arm.history}-{arm.tail}", answers, arm.policy
+    ranks = f", {arm.tensor_parallel} ranks" if arm.tensor_parallel > 1 else ""
+    activated = "" if arm.activation is Activation.INSIDE else f", activated {arm.activation}"
+    windows = f", windows by {arm.rollback}" if arm.rollback else ""
+    ring = f" (ring of {arm.ring})" if arm.ring else ""
+    return f"{arm.history}-{arm.tail}{ranks}{activated}", answers + windows + ring, arm.policy
 
 
 def _mark(cell: CellResult, failed: set[str]) -> str:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from replaycheck.schema.environment import Environment
 from replaycheck.schema.probe_table import ProbeTable
+from replaycheck.schema.probe_times import ProbeTimes
 
 from .html import templates
-from .probe_text import counts, label, small
+from .probe_text import counts, label, small, time_lines, tuning
 from .views import environment_rows
 
 __all__ = ["probe_page"]
 
 
-def probe_page(table: ProbeTable, environment: Environment) -> str:
+def probe_page(table: ProbeTable, times: ProbeTimes, environment: Environment) -> str:
     """The page as text; every string of a provider is escaped."""
     return (
         templates()
@@ -23,6 +24,9 @@ def probe_page(table: ProbeTable, environment: Environment) -> str:
             groups=list(dict.fromkeys(each.group for each in table.properties)),
             label=label,
             small=small,
+            tuning=tuning(table),
+            times=time_lines(times),
+            tuned=[(row, row.tuned) for row in times.rows if row.tuned],
             environment=environment_rows(environment),
         )
     )

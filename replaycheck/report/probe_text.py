@@ -6,20 +6,21 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from replaycheck.schema.probe_table import ProbeCell, ProbeProperty, ProbeRow, ProbeTable
+from replaycheck.schema.probe_times import ProbeTimes
 from replaycheck.text import printable
 
 from .text import plural
 
-__all__ = ["counts", "label", "probe_text", "small"]
+__all__ = ["counts", "label", "probe_text", "small", "time_lines", "tuning"]
 
 WIDTH = 120
-_LABEL, _CELL = 42, 13
+_LABEL, _CELL = 29, 13
 _VERDICTS = ("exact", "noise", "broken", "can't")
 
 
-def probe_text(table: ProbeTable) -> str:
-    """The blocks, then what is broken with its smallest example, what can't be probed, and what wasn't."""
-    lines = [f"Kernels on {table.device}, seed {table.seed}: {counts(table)}"]
+def probe_text(table: ProbeTable, times: ProbeTimes) -> str:
+    """The blocks, then what is broken with its smallest example, what can't be probed, what wasn't, and the time."""
+    lines = [f"Kernels on {table.device}, seed {table.seed}{tuning(table)}: {counts(table)}"]
     for group in dict.fromkeys(each.group for each in table.properties):
         lines += ["", *_block(table, group)]
     lines += [
@@ -30,6 +31,7 @@ def probe_text(table: ProbeTable) -> str:
     lines += [line for text in _cannot(table) for line in _wrapped(text)]
     lines += [line for name, why in table.not_probed.items() for line in _wrapped(f"Not probed: {name}: {why}")]
     lines += [line for warning in table.warnings for line in _wrapped(f"Warning: {warning}")]
+    lines += ["", *(line for text in time_lines(times) for line in _wrapped(text))]
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
@@ -38,6 +40,26 @@ def counts(table: ProbeTable) -> str:
     found = [cell.verdict for row in table.rows for cell in row.cells]
     parts = [f"{found.count(verdict)} {verdict}" for verdict in _VERDICTS if verdict in found]
     return f"{plural(len(found), 'cell')}: {', '.join(parts)}"
+
+
+def tuning(table: ProbeTable) -> str:
+    """What Triton's autotuning was allowed; the choice changes bits."""
+    if table.autotune is None:
+        return ""
+    if not table.autotune:
+        return ", every autotuning configuration"
+    return f", at most {plural(table.autotune, 'autotuning configuration')}"
+
+
+def time_lines(times: ProbeTimes) -> list[str]:
+    """A line a provider: after warm-up where a second pass was made, else the one pass."""
+    lines = []
+    for name, (first, warm) in times.providers().items():
+        if warm is None:
+            lines.append(f"Time of {name}: {first:.1f} s, one pass over its kernels")
+        else:
+            lines.append(f"Time of {name}: {warm:.1f} s after warm-up; {first:.1f} s with compilation and autotuning")
+    return lines
 
 
 def label(row: ProbeRow) -> str:

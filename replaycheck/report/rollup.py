@@ -19,6 +19,8 @@ PAIRS = {
     Effect.GRID: "cold, split",
     Effect.STATE: "split, warm",
     Effect.EXACT: "split-rounded, warm",
+    Effect.PARALLEL: "warm, warm over ranks",
+    Effect.ACTIVATION: "cold, cold",
 }
 
 

@@ -17,7 +17,7 @@ from .text import number
 
 __all__ = ["AuditRow", "AuditTable", "DivergenceTable", "audit_table", "divergence_table", "environment_rows"]
 
-ORDER = (Effect.EXACT, Effect.STATE, Effect.TOTAL, Effect.GRID)
+ORDER = (Effect.EXACT, Effect.STATE, Effect.TOTAL, Effect.GRID, Effect.PARALLEL, Effect.ACTIVATION)
 """What must be equal comes first."""
 KINDS = {"argmax": "other top-1 token", "tolerance": "over tolerance", "bits": "any bit"}
 """From what changes words to what nobody sees; the first kind that happened gives the example."""

@@ -7,6 +7,7 @@ from replaycheck.schema.trace import Group
 
 from .cold import compile_cold
 from .requests import plan_group
+from .speculation.early import check_rollback
 from .split import compile_split
 from .steps import Schedule
 from .warm import compile_warm
@@ -20,5 +21,10 @@ _COMPILERS = {
 
 
 def compile_schedule(group: Group, arm: Arm) -> Schedule:
-    """Compile ``group`` for ``arm``."""
+    """Compile ``group`` for ``arm``.
+
+    Raises:
+        UsageError: events can't be played, or the arm's rollback method can't do the group's windows.
+    """
+    check_rollback((group,), (arm,))
     return _COMPILERS[arm.compiler](arm, group.group, plan_group(group, arm.policy, arm.answer))

@@ -5,19 +5,16 @@ Cold, split and warm are compiled from this one plan, so that they differ in how
 
 from __future__ import annotations
 
-from replaycheck.errors import UsageError
 from replaycheck.schema.arm import Kernel
 from replaycheck.schema.policy import Policy
 from replaycheck.schema.trace import Group
 
-from .operations import Begin, Branch, GroupPlan, Move, Operation, Run, Store, Swap
+from .operations import Begin, Branch, GroupPlan, Move, Operation, Run, Span, Store, Swap
 from .prefix.job import How
 from .serve import Server
+from .speculation.early import windows_by_turn
 from .steps import Checkpoint, RequestPlan
 from .tasks import Task
-
-_PLAYED = ("branch", "rewind", "preemption", "batch", "fork", "offload", "aborted-load")
-"""Events that the order of requests says already, and those that the server plays."""
 
 
 def plan_group(group: Group, policy: Policy, answer: Kernel = Kernel.RECURRENT) -> GroupPlan:
@@ -27,9 +24,8 @@ def plan_group(group: Group, policy: Policy, answer: Kernel = Kernel.RECURRENT) 
         answer: kernel of the answers; the chunk kernel runs an answer as one extend.
 
     Raises:
-        UsageError: the group has events that the lab's compilers can't play, or forks that nothing leads to.
+        UsageError: events contradict each other or their turn, or nothing leads to a fork.
     """
-    check_playable(group)
     server = Server(group, policy, answer)
     server.serve()
     operations = tuple(server.operations)
@@ -59,7 +55,12 @@ def _plan(index: int, task: Task, operations: tuple[Operation, ...]) -> RequestP
         restore=restores[0] if restores else None,
         creates=tuple(sorted(created.values(), key=lambda c: c.position)),
         copies=tuple(each for each in _copies(index, operations) if each.name not in created),
+        windows=tuple(span.piece.window for span in _spans(index, operations) if span.piece.window),
     )
+
+
+def _spans(index: int, operations: tuple[Operation, ...]) -> list[Span]:
+    return [span for each in operations if isinstance(each, Run) for span in each.spans if span.request == index]
 
 
 def _copies(index: int, operations: tuple[Operation, ...]) -> list[Checkpoint]:
@@ -70,17 +71,16 @@ def _copies(index: int, operations: tuple[Operation, ...]) -> list[Checkpoint]:
         if (isinstance(each, Branch) and each.source == index)
         or (isinstance(each, Move | Swap) and each.request == index)
     ]
-    spans = [span for each in operations if isinstance(each, Run) for span in each.spans if span.request == index]
-    taken = [t.checkpoint for span in spans for t in span.takes if t.buffer is not None and t.how is How.COPY]
+    taken = [
+        t.checkpoint
+        for span in _spans(index, operations)
+        for t in span.takes
+        if t.buffer is not None and t.how is How.COPY
+    ]
     return list({c.name: c for c in live + taken}.values())
 
 
 def check_playable(group: Group) -> None:
-    """Raise :class:`UsageError` for an event that no compiler here can play."""
+    """Raise :class:`UsageError` for events that contradict each other or their turn."""
     for trace in group.traces:
-        for event in trace.events:
-            if event.kind not in _PLAYED:
-                raise UsageError(
-                    f"group {group.group!r}, trace {trace.id!r}: event {event.kind!r} can't be compiled; "
-                    f"the lab plays {', '.join(map(repr, _PLAYED))}; remove the event or leave the group out"
-                )
+        windows_by_turn(group, trace)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from replaycheck.schema.arm import CHUNK, Arm, Kernel
 
 from .operations import Span
+from .prefix.job import Piece
 from .steps import Checkpoint, Part, Row, RowKind, Snapshot, Source
 
 
@@ -68,8 +69,10 @@ def row(
     )
 
 
-def snapshot(start: int, checkpoint: Checkpoint, destination: int) -> Snapshot:
-    """The snapshot of a checkpoint inside an extend from ``start``, or at its end."""
-    tokens = checkpoint.position - start
+def snapshot(piece: Piece, checkpoint: Checkpoint, destination: int) -> Snapshot:
+    """The snapshot of a checkpoint inside a piece, or at its end."""
+    tokens = checkpoint.position - piece.a
+    if checkpoint.position < piece.b and piece.window is not None:
+        return Snapshot(chunk=tokens, source=Source.POSITION, destination=destination, conv_end=tokens)
     source = Source.ACCUMULATOR if checkpoint.written.inside else Source.FINAL
     return Snapshot(chunk=tokens // CHUNK, source=source, destination=destination, conv_end=tokens)

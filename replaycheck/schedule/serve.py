@@ -15,7 +15,7 @@ from replaycheck.schema.trace import Group
 
 from .operations import Abort, Begin, Branch, End, Move, Operation, Run, Span, Store, Swap, Tier
 from .prefix.find import prefix_cache
-from .prefix.job import Piece
+from .prefix.job import Job, Piece
 from .steps import Checkpoint, Part, Written
 from .tasks import Task, make_tasks, waves
 
@@ -43,7 +43,7 @@ class Server:
         self._suspended: list[_Suspended] = []
         self._forks = [index for index, task in enumerate(self.tasks) if task.fork]
         self._host: set[str] = set()
-        self._fresh: set[int] = set()
+        self._columns: dict[int, int] = {}
 
     def serve(self) -> None:
         """All waves. A suspended request resumes after the next wave, or before one that continues its answer."""
@@ -71,7 +71,7 @@ class Server:
                 waiting.append(each.request)
             else:
                 self.operations.append(Swap(each.request, each.swapped, out=False))
-                self._fresh.add(each.request)
+                self._columns.pop(each.request, None)
                 self._running.append(each.request)
         self._serve(waiting)
 
@@ -107,7 +107,7 @@ class Server:
                 self._add_span(index, spans)
 
     def _left(self, spans: list[Span]) -> int:
-        return self._budget - sum(span.piece.b - span.piece.a for span in spans)
+        return self._budget - sum(span.piece.size for span in spans)
 
     def _begin(self, index: int) -> None:
         task = self.tasks[index]
@@ -125,7 +125,7 @@ class Server:
         task.job.position = found.position if found else 0
         if not task.started:
             task.started, task.first = True, task.job.position
-        self._fresh.add(index)
+        self._columns.pop(index, None)
         self._running.append(index)
 
     def _add_span(self, index: int, spans: list[Span]) -> None:
@@ -138,14 +138,22 @@ class Server:
             spans.append(Span(index, piece, takes, again, self._sharing(index, piece.b)))
 
     def _piece(self, task: Task, left: int) -> Piece | None:
-        job = task.job
+        job, window, room = task.job, None, self._until_preempted(task)
         if job.position < job.goal:
             part, end = Part.TAIL, self._cache.cut(job, left)
+        elif self._answer is Kernel.RECURRENT:
+            window = task.window(min(room, self._until_forked(job)), left)
+            part, end = Part.ANSWER, job.position + window.kept
         else:
-            step = 1 if self._answer is Kernel.RECURRENT else left
-            part, end = Part.ANSWER, min(job.position + step, job.computed_end)
-        end = min(end, job.position + self._until_preempted(task))
-        return Piece(job.position, end, part) if end > job.position else None
+            part, end = Part.ANSWER, min(job.position + left, job.computed_end)
+        end = min(end, job.position + room)
+        return Piece(job.position, end, part, window) if end > job.position else None
+
+    def _until_forked(self, job: Job) -> int:
+        """Tokens up to the next state that another answer is forked from."""
+        forks = [fork for index in self._forks if (fork := self.tasks[index].fork) is not None]
+        ahead = [tokens - job.position for source, tokens in forks if source == job.index and tokens > job.position]
+        return min(ahead, default=NO_LIMIT)
 
     def _until_preempted(self, task: Task) -> int:
         """Tokens that may be computed before the task is taken off the engine."""
@@ -173,11 +181,17 @@ class Server:
             self._after(span)
 
     def _move(self, span: Span) -> None:
-        """Before a call that ends in another block than the state is in, the state is copied there."""
+        """Before a call that runs to another block than the state is in, drafts included, the state is copied there.
+
+        A state that ends on a block's end belongs to that block, whichever the call ran to.
+        """
         block, piece = self._cache.block, span.piece
-        if block and piece.a and span.request not in self._fresh and (piece.a - 1) // block != (piece.b - 1) // block:
+        if block is None:
+            return
+        column = (piece.a + piece.size - 1) // block
+        if self._columns.get(span.request, column) != column:
             self.operations.append(Move(span.request, self._label(span.request)))
-        self._fresh.discard(span.request)
+        self._columns[span.request] = (piece.b - 1) // block if piece.b % block == 0 else column
 
     def _label(self, index: int) -> Checkpoint:
         """A name for the working state of a request."""
@@ -208,7 +222,7 @@ class Server:
                 self.operations.append(Branch(other, index, self._label(index)))
                 task.job.position = task.job.goal = task.scored = task.first = position
                 task.started = True
-                self._fresh.add(other)
+                self._columns.pop(other, None)
                 self._running.append(other)
                 self._stop(other)
 

@@ -11,15 +11,17 @@ from dataclasses import dataclass, field
 
 from replaycheck.schema.arm import CHUNK
 
-from .steps import NULL_SLOT, Checkpoint, Clear, Commit, Copy, CopyReason, Evict, Free, Row, Schedule, Source
+from .steps import NULL_SLOT, Checkpoint, Clear, Commit, Copy, CopyReason, Evict, Free, Row, Schedule, Snapshot, Source
 
 
 @dataclass(frozen=True)
 class Content:
-    """What a slot holds: a token prefix, and its conv window's end if a plan moved that."""
+    """What a slot holds: a token prefix, the tokens with which its conv window ends, and how many more tokens than the
+    prefix its attention cache holds. The last two differ from the prefix only if a plan is wrong."""
 
     tokens: tuple[int, ...]
     conv_end: int
+    surplus: int = 0
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class Simulation:
     Attributes:
         owners: stored states by slot.
         freed: slots that were given back and not written since.
-        labels: every store, restore, fork and tier copy, with what its slot is said to hold.
+        labels: every store, restore, fork, rollback and tier copy, with what its slot is said to hold.
     """
 
     slots: dict[int, Content] = field(default_factory=dict)
@@ -117,7 +119,7 @@ def _check_label(run: Simulation, schedule: Schedule, state: Checkpoint, slot: i
         run.wrong_labels += 1
         run.problems.append(
             f"step {step}: {state.name} means {state.position} tokens; slot {slot} holds {len(held.tokens)}"
-            f" with a conv window that ends at {held.conv_end}"
+            f" with a conv window that ends at {held.conv_end}" + _beyond(held)
         )
 
 
@@ -126,13 +128,49 @@ def _compute(run: Simulation, schedule: Schedule, rows: tuple[Row, ...], step: i
     for row in rows:
         tokens = schedule.requests[row.request].tokens
         held = _read(run, row.source, step)
-        if held.tokens != tokens[: row.a] or held.conv_end != row.a:
+        if held != Content(tokens[: row.a], row.a):
             run.problems.append(
                 f"step {step}: a row from {row.a} reads slot {row.source} with {len(held.tokens)} tokens"
+                f" and a conv window that ends at {held.conv_end}" + _beyond(held)
             )
+        line = tokens[: row.a] + schedule.requests[row.request].run_of(row)
         for snap in row.snapshots:
-            position = row.b if snap.source is Source.FINAL else row.a + snap.chunk * CHUNK
-            writes.append((snap.destination, Content(tokens[:position], row.a + snap.conv_end)))
-        writes.append((row.destination, Content(tokens[: row.b], row.b)))
+            writes.append((snap.destination, Content(line[: _end(row, snap)], row.a + snap.conv_end)))
+        left = _left(row, line)
+        writes.append((row.destination, left))
+        if row.window is not None:
+            _check_kept(run, schedule, row, left, step)
     for slot, content in writes:
         _write(run, slot, content, step)
+
+
+def _check_kept(run: Simulation, schedule: Schedule, row: Row, left: Content, step: int) -> None:
+    """What a window leaves is labelled as a store is: the state after the kept tokens of the path."""
+    request = schedule.requests[row.request]
+    state = request.verified(row.request, row.window or 0)
+    run.labels.append(Label(step, row.destination, state.name, state.position, left))
+    if left != Content(request.tokens[: state.position], state.position):
+        run.wrong_labels += 1
+        run.problems.append(
+            f"step {step}: {state.name} keeps {state.position - row.a} tokens of a window; slot {row.destination} holds"
+            f" {len(left.tokens) - row.a} with a conv window that ends at {left.conv_end}" + _beyond(left)
+        )
+
+
+def _end(row: Row, snap: Snapshot) -> int:
+    """The position of a snapshot."""
+    if snap.source is Source.FINAL:
+        return row.b
+    return row.a + (snap.chunk if snap.source is Source.POSITION else snap.chunk * CHUNK)
+
+
+def _left(row: Row, line: tuple[int, ...]) -> Content:
+    """What a row leaves in its destination. ``line``: the path up to the row, then the tokens that it runs."""
+    if row.kept is None:
+        return Content(line, row.b)
+    kept = row.kept
+    return Content(line[: row.a + kept.temporal], row.a + kept.conv, kept.pages - kept.temporal)
+
+
+def _beyond(held: Content) -> str:
+    return f" and an attention cache of {len(held.tokens) + held.surplus} tokens" if held.surplus else ""

@@ -15,6 +15,7 @@ from replaycheck.schema.arm import Arm
 from .operations import Begin, Branch, End, GroupPlan, Run, Span, Store
 from .rows import Track, row, runs, snapshot, tracks
 from .slots import Slots
+from .speculation.rows import passes, reference_row, verifies
 from .steps import Checkpoint, Clear, Commit, Compute, Row, Schedule, Snapshot, Step
 
 ZERO = 1
@@ -40,7 +41,8 @@ def compile_split(arm: Arm, group: str, plan: GroupPlan) -> Schedule:
         elif isinstance(operation, Branch):
             split.branch(operation)
         elif isinstance(operation, Run):
-            split.run(operation)
+            for run in passes(operation, arm):
+                split.run(run)
         elif isinstance(operation, Store):
             split.store(operation)
         elif isinstance(operation, End):
@@ -53,6 +55,7 @@ class _Split:
         self.steps: list[Step] = [Clear(ZERO)]
         self.registers = Slots(ZERO + 1)
         self._arm = arm
+        self._requests = plan.requests
         self._needed = plan.needed()
         self._kept = {each.stored.take.checkpoint.name for each in plan.operations if isinstance(each, Store)}
         self._forks = [each for each in plan.operations if isinstance(each, Branch)]
@@ -92,20 +95,23 @@ class _Split:
 
     def _row(self, span: Span, line: _Line) -> Row:
         taken = [take.checkpoint for take in span.takes if line.track.stores and take.checkpoint.name in self._kept]
-        snapshots = [snapshot(span.piece.a, c, self._register(c.name)) for c in taken]
+        snapshots = [snapshot(span.piece, c, self._register(c.name)) for c in taken]
         snapshots += [self._for_fork(span, fork, line) for fork in self._forks if self._ends_at(span, fork.state)]
         if line.live is None:
             line.live = self.registers.take()
         made = row(span, self._arm, line.track, line.source, line.live, tuple(snapshots), line.restored)
         line.source, line.restored = line.live, None
-        return made
+        window, request = span.piece.window, self._requests[span.request]
+        if window is None or not verifies(span, self._arm):
+            return made
+        return reference_row(made, self._arm, request.number(window), window)
 
     @staticmethod
     def _ends_at(span: Span, state: Checkpoint) -> bool:
         return span.request == state.request and span.piece.b == state.position
 
     def _for_fork(self, span: Span, fork: Branch, line: _Line) -> Snapshot:
-        return snapshot(span.piece.a, fork.state, self._register(fork.state.name, str(line.track.part)))
+        return snapshot(span.piece, fork.state, self._register(fork.state.name, str(line.track.part)))
 
     def store(self, store: Store) -> None:
         """The checkpoint's register holds it by now."""

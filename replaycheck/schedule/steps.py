@@ -6,10 +6,13 @@ state after n tokens. Plans hold slots; slot 0 is the null slot, never read and 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from enum import StrEnum
 
-from replaycheck.schema.arm import Arm, Kernel
+from replaycheck.schema.arm import Arm, Kernel, Rollback
+
+from .speculation.windows import Window
 
 NULL_SLOT = 0
 
@@ -34,6 +37,8 @@ class Source(StrEnum):
     ACCUMULATOR = "accumulator"
     CHUNK_STATE = "chunk-state"
     FINAL = "final"
+    #: of a verify row: the state after so many of its tokens
+    POSITION = "position"
 
 
 class CopyReason(StrEnum):
@@ -77,13 +82,31 @@ class Checkpoint:
 class Snapshot:
     """Plan: store the state at the start of chunk ``chunk`` of the row (or its final state) in slot ``destination``.
 
-    ``conv_end`` is the number of the row's tokens whose inputs the conv state ends with.
+    With source position ``chunk`` counts tokens: those of the row before the state. ``conv_end`` is the number of the row's
+    tokens whose inputs the conv state ends with.
     """
 
     chunk: int
     source: Source
     destination: int
     conv_end: int
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Plan of a rollback: the number of a verify row's tokens after which each part of the state is taken.
+
+    Attributes:
+        temporal: the recurrent state. conv: the inputs of the short convolution. pages: the attention cache.
+    """
+
+    temporal: int
+    conv: int
+    pages: int
+
+    @classmethod
+    def all(cls, tokens: int) -> Kept:
+        return cls(tokens, tokens, tokens)
 
 
 @dataclass(frozen=True)
@@ -98,7 +121,9 @@ class Row:
         shared: further requests whose answers begin with this row's tokens; its logits are recorded for them, too.
         restored: name of the checkpoint that the row continues from, if it does.
         source, destination: slots (plan).
-        window, accepted: speculation window and accepted count (plan); None outside verification.
+        window, accepted: of a verify row: index into the request's windows, and drafts that are accepted. The row runs
+            the window's first token and b − a − 1 of its drafts; logits count as far as drafts are accepted.
+        kept: of a verify row: what the destination gets (plan).
     """
 
     request: int
@@ -114,6 +139,7 @@ class Row:
     restored: str | None = None
     window: int | None = None
     accepted: int | None = None
+    kept: Kept | None = None
     score_from: int | None = None
     shared: tuple[int, ...] = ()
 
@@ -184,6 +210,7 @@ class RequestPlan:
         creates: checkpoints that it stores, by rising position.
         copies: states that are copied whole without being stored, by name: forks, swaps, moves to another block, and
             snapshots that a later one replaced.
+        windows: the speculation windows of the answer, in order, as far as they are run.
     """
 
     trace: str
@@ -196,6 +223,7 @@ class RequestPlan:
     restore: Checkpoint | None
     creates: tuple[Checkpoint, ...]
     copies: tuple[Checkpoint, ...] = ()
+    windows: tuple[Window, ...] = ()
 
     @property
     def start(self) -> int:
@@ -206,6 +234,21 @@ class RequestPlan:
     def computed_end(self) -> int:
         """Tokens that are ever run: the last token of an answer is produced and never an input."""
         return self.end - 1
+
+    def number(self, window: Window) -> int:
+        """The index of one of its windows."""
+        return bisect_left(self.windows, window.offset, key=lambda each: each.offset)
+
+    def verified(self, request: int, window: int) -> Checkpoint:
+        """A name for the state that a window leaves, of this request's number."""
+        end = self.prompt + self.windows[window].offset + self.windows[window].kept
+        return Checkpoint(f"r{request}@{end}.kept", request, end, Written.DECODE)
+
+    def run_of(self, row: Row) -> tuple[int, ...]:
+        """The tokens that a row runs: those of the path, or the first of a window and its drafts."""
+        if row.window is None:
+            return self.tokens[row.a : row.b]
+        return (self.tokens[row.a], *self.windows[row.window].drafts)[: row.b - row.a]
 
 
 @dataclass(frozen=True)
@@ -221,4 +264,8 @@ class Schedule:
 
     def checkpoints(self) -> dict[str, Checkpoint]:
         """Checkpoints by name, and the states that are copied without being stored."""
-        return {c.name: c for request in self.requests for c in (*request.creates, *request.copies)}
+        names = {c.name: c for request in self.requests for c in (*request.creates, *request.copies)}
+        if self.arm.rollback is Rollback.COPY:
+            for index, request in enumerate(self.requests):
+                names |= {c.name: c for c in (request.verified(index, w) for w in range(len(request.windows)))}
+        return names

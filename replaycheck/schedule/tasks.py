@@ -11,6 +11,8 @@ from replaycheck.traces.tree import TokenPath, TraceTree
 
 from .prefix.job import Job
 from .prefix.origin import Prefixes, labels
+from .speculation.early import windows_by_turn
+from .speculation.windows import Window
 
 
 @dataclass
@@ -22,6 +24,7 @@ class Task:
         preemption: what is still to come of it.
         offload, aborted: see the events.
         scored: tokens whose logits are recorded.
+        windows: the speculation windows of its answer, by their offset.
     """
 
     path: TokenPath
@@ -35,6 +38,15 @@ class Task:
     first: int = 0
     scored: int = 0
     mates: set[int] = field(default_factory=set)
+    windows: dict[int, Window] = field(default_factory=dict)
+
+    def window(self, room: int, budget: int) -> Window:
+        """The window that starts where the state ends. A step without drafts, if the trace has none there or it doesn't fit:
+        the request stops, or is forked from, after ``room`` tokens, and a forward pass has ``budget`` left."""
+        found = self.windows.get(self.job.position - self.job.prompt)
+        if found is None or found.kept > room or found.length > budget:
+            return Window(self.job.position - self.job.prompt)
+        return found
 
 
 def make_tasks(group: Group) -> list[Task]:
@@ -55,6 +67,10 @@ def make_tasks(group: Group) -> list[Task]:
         paths.append(path)
     tasks = [_task(index, path, trees[path.trace]) for index, path in enumerate(paths)]
     _apply_events(group, tasks, first)
+    for trace in group.traces:
+        for turn, windows in windows_by_turn(group, trace).items():
+            if (trace.id, turn) in first:
+                tasks[first[trace.id, turn]].windows = {window.offset: window for window in windows}
     prefixes = Prefixes()
     for task in tasks:
         task.job.numbers = prefixes.of(labels(task.path, _forked(task.path.trace, tasks)))

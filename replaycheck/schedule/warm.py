@@ -6,26 +6,32 @@ was freed last. Checkpoints keep theirs until they are evicted.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from replaycheck.schema.arm import Arm
+from replaycheck.schema.arm import Arm, Rollback
 
 from .operations import Abort, Begin, Branch, End, GroupPlan, Move, Operation, Run, Span, Store, Swap, Tier
 from .prefix.job import How, Take
 from .rows import Track, row, runs, snapshot, tracks
 from .slots import Slots
-from .steps import Clear, Commit, Compute, Copy, CopyReason, Evict, Row, Schedule, Snapshot, Step
+from .speculation.rows import passes, positions, verifies, verify_row
+from .steps import Clear, Commit, Compute, Copy, CopyReason, Evict, RequestPlan, Row, Schedule, Snapshot, Step
 
 
 @dataclass
 class _Line:
-    """A request on one track. given: the working slot was given to the cache. restored: until its first row."""
+    """A request on one track. given: the working slot was given to the cache. restored: until its first row.
+
+    columns: with a rollback method that stores the state of every position of a window, their slots; of rollback slots,
+    one of them is the working slot.
+    """
 
     track: Track
     slot: int
     restored: str | None = None
     given: bool = False
     buffers: list[int | None] = field(default_factory=list)
+    columns: list[int] = field(default_factory=list)
 
 
 def compile_warm(arm: Arm, group: str, plan: GroupPlan) -> Schedule:
@@ -41,6 +47,7 @@ class _Warm:
         self.steps: list[Step] = []
         self.slots = Slots()
         self._arm = arm
+        self._requests = plan.requests
         self._needed = plan.needed()
         self._kept = {each.stored.take.checkpoint.name for each in plan.operations if isinstance(each, Store)}
         self._lines: dict[int, list[_Line]] = {}
@@ -88,6 +95,7 @@ class _Warm:
         """The running state leaves a block that is full; the block stays if it was stored, else it is free."""
         for line in self._lines[move.request]:
             if runs(line.track, self._needed[move.request], move.state.position):
+                self._drop_columns(line)
                 old, line.slot = line.slot, self.slots.take()
                 self.steps.append(Copy(CopyReason.FORK, move.state.name, old, line.slot))
                 if not line.given:
@@ -95,6 +103,10 @@ class _Warm:
                 line.given = False
 
     def _run(self, run: Run) -> None:
+        for each in passes(run, self._arm):
+            self._pass(each)
+
+    def _pass(self, run: Run) -> None:
         rows = [
             self._row(span, line)
             for span in run.spans
@@ -103,6 +115,7 @@ class _Warm:
         ]
         self.steps.append(Compute(tuple(rows)))
         for span in run.spans:
+            self._roll_back(span)
             for line in self._keeper(span):
                 for take in span.takes:
                     if take.how is How.COPY and take.buffer is not None:
@@ -111,7 +124,37 @@ class _Warm:
     def _row(self, span: Span, line: _Line) -> Row:
         taken = self._snapshots(span, line) if line.track.stores else ()
         restored, line.restored = line.restored, None
-        return row(span, self._arm, line.track, line.slot, line.slot, taken, restored)
+        source, window = line.slot, span.piece.window
+        made = row(span, self._arm, line.track, source, source, taken, restored)
+        if window is None or not verifies(span, self._arm):
+            return made
+        states: tuple[Snapshot, ...] = ()
+        if self._arm.rollback in (Rollback.SLOTS, Rollback.COPY):
+            self._widen(line, window.length)
+            states = positions(window, line.columns)
+            made = replace(made, destination=line.columns[window.kept - 1])
+        if self._arm.rollback is Rollback.SLOTS:
+            line.slot = made.destination
+        return verify_row(made, self._plan(span).number(window), window, states)
+
+    def _plan(self, span: Span) -> RequestPlan:
+        return self._requests[span.request]
+
+    def _widen(self, line: _Line, width: int) -> None:
+        """A slot for every position of a window. Of rollback slots the working slot is one; copy has them in scratch."""
+        if not line.columns and self._arm.rollback is Rollback.SLOTS:
+            line.columns.append(line.slot)
+        line.columns += [self.slots.take() for _ in range(width - len(line.columns))]
+
+    def _roll_back(self, span: Span) -> None:
+        """Rollback copy: the state after the kept tokens comes back from scratch, over all layers at once."""
+        window = span.piece.window
+        if window is None or self._arm.rollback is not Rollback.COPY:
+            return
+        name = self._plan(span).verified(span.request, self._plan(span).number(window)).name
+        for line in self._lines[span.request]:
+            if runs(line.track, self._needed[span.request], span.piece.a):
+                self.steps.append(Copy(CopyReason.ROLLBACK, name, line.columns[window.kept - 1], line.slot))
 
     def _snapshots(self, span: Span, line: _Line) -> tuple[Snapshot, ...]:
         """Slots and snapshots of the states that the kernel writes itself."""
@@ -121,7 +164,7 @@ class _Warm:
                 slot = self.slots.take() if take.buffer is None else self._buffer(line, take.buffer)
                 if take.buffer is None:
                     self._stored[take.checkpoint.name] = slot
-                found.append(snapshot(span.piece.a, take.checkpoint, slot))
+                found.append(snapshot(span.piece, take.checkpoint, slot))
         return tuple(found)
 
     def _buffer(self, line: _Line, number: int) -> int:
@@ -169,6 +212,7 @@ class _Warm:
             if line not in self._lines[swap.request]:
                 self._give(line)
         for line in self._lines[swap.request]:
+            self._drop_columns(line)
             old, line.slot = line.slot, self.slots.take(host=swap.out)
             self.steps.append(Copy(CopyReason.TIER, swap.state.name, old, line.slot))
             if not line.given:
@@ -200,6 +244,12 @@ class _Warm:
         if not line.given:
             self.steps.append(self.slots.give(line.slot))
         self._drop_buffers(line)
+        self._drop_columns(line)
+
+    def _drop_columns(self, line: _Line) -> None:
+        """The states of the other positions of the last window are of no use any more."""
+        self.steps += [self.slots.give(slot) for slot in line.columns if slot != line.slot]
+        line.columns = []
 
     def _drop_buffers(self, line: _Line) -> None:
         self.steps += [self.slots.give(slot) for slot in line.buffers if slot is not None]

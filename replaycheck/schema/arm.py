@@ -1,18 +1,22 @@
 """Arms and cells: what is run, and which two runs are compared.
 
 An arm fixes a compiler, the kernels of history, tail and answer, how earlier answers entered the state, the pool dtype,
-the checkpoint policy and the recipe. A cell names two arms and the effect that their difference shows.
+the checkpoint policy, the recipe and how a speculation window is undone. A cell names two arms and the effect that their
+difference shows.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
 
+from pydantic import Field, model_validator
+
 from .base import Record
 from .policy import CHUNK, CheckpointPolicy, Policy
 
 __all__ = [
     "CHUNK",
+    "Activation",
     "Answers",
     "Arm",
     "Cell",
@@ -21,6 +25,7 @@ __all__ = [
     "Effect",
     "Kernel",
     "PoolDtype",
+    "Rollback",
 ]
 
 
@@ -49,6 +54,28 @@ class Answers(StrEnum):
     PREFILLED = "prefilled"
 
 
+class Rollback(StrEnum):
+    """How the state is put back after a verify (names as in ``replaycheck_kernels.speculation.methods``)."""
+
+    #: (a) a slot for every position; rolling back is choosing one (vLLM)
+    SLOTS = "slots"
+    #: (b) the state at the verification point is copied back (SGLang)
+    COPY = "copy"
+    #: (c) RecoverSSM: rebuilt from one checkpoint and records (vLLM)
+    RECOVER = "recover"
+    #: (d) ReplaySSM: raw inputs in a ring, run again (SGLang)
+    REPLAY = "replay"
+
+
+class Activation(StrEnum):
+    """Where prefill activates beta and the decay. Decoding always does it inside its kernel, in fp32."""
+
+    #: inside the chunk kernel, too
+    INSIDE = "inside"
+    #: before the call; the kernel reads values that were stored as activations
+    OUTSIDE = "outside"
+
+
 class Effect(StrEnum):
     """What the difference of a cell's two arms shows (DESIGN §2, Why split)."""
 
@@ -60,10 +87,17 @@ class Effect(StrEnum):
     EXACT = "exact"
     #: cold vs warm: what a user sees when the cache is switched on
     TOTAL = "total"
+    #: one rank vs several, both warm: the order of the sums over ranks; legitimate
+    PARALLEL = "parallel"
+    #: prefill that activates beta and decay inside its kernel vs outside, both cold; legitimate, and another model
+    ACTIVATION = "activation"
 
 
 class Arm(Record):
-    """One way to run a suite."""
+    """One way to run a suite.
+
+    With ``rollback`` answers are decoded in the speculation windows of the trace; without it token by token.
+    """
 
     compiler: Compiler
     history: Kernel
@@ -74,6 +108,20 @@ class Arm(Record):
     policy: Policy
     recipe: str
     repeat: int = 0
+    rollback: Rollback | None = None
+    ring: int | None = Field(default=None, ge=1, description="tokens in the ring of rollback replay")
+    tensor_parallel: int = Field(default=1, ge=1, description="ranks that the heads are split over")
+    activation: Activation = Activation.INSIDE
+
+    @model_validator(mode="after")
+    def _check(self) -> Arm:
+        if self.rollback is None:
+            return self
+        if self.compiler is Compiler.COLD:
+            raise ValueError("a cold arm decodes token by token; leave rollback out")
+        if self.answer is not Kernel.RECURRENT:
+            raise ValueError("a window is verified by the recurrent kernel; leave rollback or answer out")
+        return self
 
     @property
     def name(self) -> str:
@@ -81,6 +129,12 @@ class Arm(Record):
         parts = [self.compiler, f"{self.history}-{self.tail}", self.answers, self.policy.slug, self.pool]
         if self.answer is not Kernel.RECURRENT:
             parts.append(f"answer-{self.answer}")
+        if self.rollback:
+            parts.append(f"spec-{self.rollback}" + (f"-ring{self.ring}" if self.ring else ""))
+        if self.tensor_parallel > 1:
+            parts.append(f"tp{self.tensor_parallel}")
+        if self.activation is not Activation.INSIDE:
+            parts.append(f"activated-{self.activation}")
         if self.repeat:
             parts.append(f"repeat{self.repeat}")
         return "/".join(parts)

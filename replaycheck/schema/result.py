@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from .arm import Answers, Compiler, Effect, Kernel, PoolDtype
+from .arm import Activation, Answers, Compiler, Effect, Kernel, PoolDtype, Rollback
 from .base import Record
 
 Verdict = Literal["pass", "fail", "inconclusive", "vacuous"]
@@ -32,6 +32,10 @@ class ArmResult(Record):
     pool: PoolDtype
     policy: str
     recipe: str
+    rollback: Rollback | None = Field(default=None, description="how windows were undone; null: token by token")
+    ring: int | None = Field(default=None, description="tokens in the ring of rollback replay, if it was given")
+    tensor_parallel: int = Field(default=1, description="ranks that the heads are split over")
+    activation: Activation = Field(default=Activation.INSIDE, description="where prefill activates beta and decay")
     kernels: dict[str, tuple[str, ...]] = Field(description="history, tail, answer: the kernels that really ran")
     expected_hits: int
     proven_hits: int

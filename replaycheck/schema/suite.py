@@ -6,11 +6,11 @@ The shipped presets are such files. Every entry of ``matrix`` is crossed out int
 from __future__ import annotations
 
 from itertools import product
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from .arm import Answers, Arm, Cell, Compiler, Effect, Kernel, PoolDtype
+from .arm import Activation, Answers, Arm, Cell, Compiler, Effect, Kernel, PoolDtype, Rollback
 from .base import Record
 from .policy import CheckpointPolicy, Policy
 
@@ -20,6 +20,8 @@ COMPILERS: dict[Effect, tuple[Compiler, Compiler]] = {
     Effect.STATE: (Compiler.SPLIT, Compiler.WARM),
     Effect.EXACT: (Compiler.SPLIT_ROUNDED, Compiler.WARM),
     Effect.TOTAL: (Compiler.COLD, Compiler.WARM),
+    Effect.PARALLEL: (Compiler.WARM, Compiler.WARM),
+    Effect.ACTIVATION: (Compiler.COLD, Compiler.COLD),
 }
 
 
@@ -32,6 +34,17 @@ class Matrix(Record):
     pool: tuple[PoolDtype, ...] = Field(min_length=1)
     policy: Policy
     effects: tuple[Effect, ...] = tuple(Effect)
+    rollback: tuple[Rollback, ...] = Field(
+        default=(), description="how speculation windows are undone; empty: token by token"
+    )
+    ring: int | None = Field(default=None, ge=1, description="tokens in the ring of rollback replay; null: one window")
+    tensor_parallel: tuple[Annotated[int, Field(ge=1)], ...] = Field(
+        default=(1,), min_length=1, description="ranks that the heads are split over; 1 makes the others' reference"
+    )
+
+    activation: Activation = Field(
+        default=Activation.INSIDE, description="where prefill activates beta and decay; outside adds its effect's cells"
+    )
 
     @model_validator(mode="after")
     def _check(self) -> Matrix:
@@ -66,13 +79,29 @@ def expand(suite: Suite) -> tuple[tuple[Arm, ...], tuple[Cell, ...]]:
 
     The live state of ``split`` is fp32 whatever the pool, so there is one split arm for all pool dtypes; a grid cell
     compares it with the cold arm whose pool is fp32, too.
+
+    With a rollback method, cold and split decode token by token. A state cell of RecoverSSM is the exception: its split
+    arm recovers as well, since a verify and a rebuild are other kernels than the one that decodes.
+
+    Both arms of a cell have the same tensor-parallel degree. A parallel cell is the exception: its reference has one rank.
+    The reference of an activation cell activates inside.
     """
     arms: dict[str, Arm] = {}
     cells: dict[str, Cell] = {}
     for matrix in suite.matrix:
-        for history, tail, answers, pool, effect in product(
-            matrix.history, matrix.tail, matrix.answers, matrix.pool, matrix.effects
+        for history, tail, answers, pool, effect, rollback, degree in product(
+            matrix.history,
+            matrix.tail,
+            matrix.answers,
+            matrix.pool,
+            matrix.effects,
+            matrix.rollback or (None,),
+            matrix.tensor_parallel,
         ):
+            if effect is Effect.PARALLEL and (degree == 1 or 1 not in matrix.tensor_parallel):
+                continue
+            if effect is Effect.ACTIVATION and matrix.activation is Activation.INSIDE:
+                continue
             pools = {
                 Compiler.SPLIT: PoolDtype.FP32,
                 Compiler.COLD: PoolDtype.FP32 if effect is Effect.GRID else pool,
@@ -86,10 +115,28 @@ def expand(suite: Suite) -> tuple[tuple[Arm, ...], tuple[Cell, ...]]:
                     pool=pools.get(compiler, pool),
                     policy=matrix.policy,
                     recipe=suite.recipe,
+                    rollback=(undone := _rollback(rollback, compiler, effect)),
+                    ring=matrix.ring if undone is Rollback.REPLAY else None,
+                    tensor_parallel=ranks,
+                    activation=activation,
                 )
-                for compiler in COMPILERS[effect]
+                for compiler, ranks, activation in zip(
+                    COMPILERS[effect],
+                    (1 if effect is Effect.PARALLEL else degree, degree),
+                    (Activation.INSIDE if effect is Effect.ACTIVATION else matrix.activation, matrix.activation),
+                    strict=True,
+                )
             ]
             cell = Cell(effect=effect, reference=pair[0].name, candidate=pair[1].name)
             arms.update((arm.name, arm) for arm in pair)
             cells[cell.name] = cell
     return tuple(arms.values()), tuple(cells.values())
+
+
+def _rollback(wanted: Rollback | None, compiler: Compiler, effect: Effect) -> Rollback | None:
+    """What an arm of a cell does after a verify; None: it decodes token by token."""
+    if compiler is Compiler.COLD:
+        return None
+    if compiler is Compiler.SPLIT and not (effect is Effect.STATE and wanted is Rollback.RECOVER):
+        return None
+    return wanted

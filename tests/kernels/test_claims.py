@@ -70,15 +70,21 @@ def test_right_of_the_diagonal_anything_may_lie() -> None:
 @pytest.mark.parametrize(
     ("recipe", "words"),
     [
-        (replace(SGLANG, tf32_rounding=Rounding.TOWARD_ZERO), "tf32 operands cut, merges from the left"),
-        (replace(SGLANG, merge_first="right"), "tf32 operands rounded, merges from the right"),
-        (SGLANG, "tf32 operands rounded, merges from the left"),
+        (replace(SGLANG, tf32_rounding=Rounding.NEAREST), "tf32 operands rounded, merges from the left"),
+        (replace(SGLANG, merge_first="right"), "tf32 operands cut, merges from the right"),
+        (SGLANG, "tf32 operands cut, merges from the left"),
     ],
 )
 def test_open_choices_are_told_apart(recipe: Recipe, words: str) -> None:
     tried = fits([Compared(exposed(recipe), INPUTS, INITIAL, SGLANG)], "chunk")
     assert len(tried) == 6 and min(tried, key=tried.__getitem__) == words and tried[words] == 0
     assert all(share > 0.001 for name, share in tried.items() if name != words)
+
+
+@pytest.mark.parametrize("how", Rounding)
+def test_the_recipe_as_declared_comes_first(how: Rounding) -> None:
+    recipe = replace(SGLANG, tf32_rounding=how)
+    assert hypotheses(recipe, "chunk")[0].recipe == recipe
 
 
 def test_choices_are_only_where_there_is_something_to_choose() -> None:

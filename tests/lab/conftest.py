@@ -3,32 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
-from replaycheck.model.folder import SHIPPED_CONFIG, write_folder
+from replaycheck.model.folder import write_folder
 from replaycheck.model.initial import initial_weights
+from replaycheck.state_probes.tiny import CONFIG, GAIN
 from replaycheck.subjects.lab.network import Network
 from replaycheck_kernels.recipe import SGLANG
 from replaycheck_kernels.registry import ours
-
-# Keys of 32 in both kinds of layers: the lab's attention takes multiples of 16.
-CONFIG = replace(
-    SHIPPED_CONFIG,
-    hidden_size=64,
-    intermediate_size=96,
-    layer_kinds=("kda", "kda", "mla", "kda"),
-    kda_head_dim=32,
-    kv_lora_rank=32,
-    qk_nope_head_dim=16,
-    qk_rope_head_dim=16,
-    v_head_dim=32,
-)
-#: Trained matrices are larger than initial ones; with these, one rounding of a state shows in bf16 activations.
-GAIN = 6.0
 
 
 @pytest.fixture(autouse=True)

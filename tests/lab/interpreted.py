@@ -8,8 +8,11 @@ from pathlib import Path
 
 import torch
 
-from replaycheck.subjects.lab import attention, convolution, layers, network, weights
+from replaycheck.schedule.steps import Kept
+from replaycheck.schema.arm import Rollback
+from replaycheck.subjects.lab import attention, convolution, layers, network, rollback, weights
 from replaycheck.subjects.lab.network import Network, RowInput, RowOutput, Tap
+from replaycheck.subjects.lab.rollback import Verify
 from replaycheck_kernels.providers.interpreter import repair_triton
 from replaycheck_kernels.recipe import preset
 from replaycheck_kernels.registry import ours
@@ -18,20 +21,23 @@ TOKENS = tuple((7 * i * i + 3 * i + 1) % 96 + 32 for i in range(70))
 
 
 def forward(model: Path, recipe: str) -> list[RowOutput]:
-    """A head of 66 tokens with a snapshot inside, then its tail beside a decode step and a fresh row."""
+    """A head of 66 tokens with a snapshot inside, then its tail beside a fresh row, a decode step and two windows."""
     net = Network(model, preset(recipe), ours(preset(recipe), "cpu"))
     empty = net.empty_state()
     head = RowInput(TOKENS[:66], 0, "chunk", empty, (Tap(1, "accumulator", 64, 64),))
     first = net.forward([head])[0]
     tail = RowInput(TOKENS[64:], 64, "chunk", first.taps[0])
     rows = [tail, RowInput(TOKENS[:2], 0, "chunk", empty), RowInput(TOKENS[66:67], 66, "recurrent", first.final)]
+    for method, kept in ((Rollback.RECOVER, 2), (Rollback.SLOTS, 3)):
+        verify = Verify(method, Kept.all(kept), kept)
+        rows.append(RowInput(TOKENS[66:70], 66, "recurrent", first.final, verify=verify))
     return [first, *net.forward(rows)]
 
 
 def use_triton() -> None:
     """Every dense operation of the lab from here on."""
     repair_triton()
-    for module in (attention, convolution, layers, network, weights):
+    for module in (attention, convolution, layers, network, rollback, weights):
         module.uses_triton = lambda device: True  # type: ignore[attr-defined]
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from replaycheck.errors import UsageError
 from replaycheck.subjects.lab.attention import KeyValueArena, page_table
-from replaycheck.subjects.lab.layers import gated_rms_norm, linear, mlp, rms_norm
+from replaycheck.subjects.lab.layers import gated_rms_norm, gated_up, linear, rms_norm
 from replaycheck_kernels.precision import Precision
 
 FP32, BF16 = Precision.FP32, Precision.BF16
@@ -51,7 +51,7 @@ def test_element_wise_layers_have_the_bits_that_they_have_alone(name: str) -> No
             return rms_norm(x[rows], weight, 1e-5, BF16)
         if name == "gated":
             return gated_rms_norm(x[rows], gate[rows], weight, 1e-5, FP32)
-        return mlp(flat[rows], up, up.flip(0), down, BF16)
+        return linear(gated_up(flat[rows], up, up.flip(0), BF16), down, BF16)
 
     whole = layer(slice(None))
     assert torch.equal(torch.cat([layer(slice(i, i + 1)) for i in range(67)]), whole)

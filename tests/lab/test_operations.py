@@ -10,11 +10,11 @@ import pytest
 from replaycheck.schedule.compile import compile_schedule
 from replaycheck.schema.arm import Compiler, PoolDtype
 from replaycheck.schema.policy import Policy, SglangPolicy, VllmPolicy
+from replaycheck.state_probes.groups import GROUPS
+from replaycheck.state_probes.policies import EXTRA_BUFFER, NO_BUFFER, arm_of
 from replaycheck.subjects.lab.executor import ArmRun, execute
 from replaycheck.subjects.lab.network import Network
 from tests.lab.runs import run_arms, same_logits, same_restores
-from tests.schedule.prefix.groups import GROUPS
-from tests.schedule.prefix.policies import EXTRA_BUFFER, NO_BUFFER, arm_of
 from tests.schedule.prefix.test_faults import fork_from_a_sibling
 
 SMALL: dict[str, Policy] = {

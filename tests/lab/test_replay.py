@@ -13,13 +13,14 @@ from replaycheck.faults.fault import find_fault
 from replaycheck.replay.worker import Task, replay_groups
 from replaycheck.schedule.compile import compile_schedule
 from replaycheck.schema.arm import Arm, Cell, Compiler, Effect, Kernel, PoolDtype
+from replaycheck.state_probes.groups import chain
 from replaycheck.subjects.lab.executor import ArmRun, execute
 from replaycheck.subjects.lab.kernels import KernelChoice
 from replaycheck.subjects.lab.network import Network
 from replaycheck_kernels.recipe import EXACT, ORACLE, Recipe
 from replaycheck_kernels.registry import ours
 from tests.lab.runs import run_arms, same_logits, same_restores
-from tests.schedule.trees import KERNELS, arm, chain, fork
+from tests.schedule.trees import KERNELS, arm, fork
 
 #: Answers decoded into the state, prefilled again from grid checkpoints, and prefilled from prompts' ends.
 POLICIES = ("grid64+turn", "grid64", "prompt")

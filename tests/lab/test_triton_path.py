@@ -28,7 +28,7 @@ def test_a_pass_has_the_values_of_the_cpu_path(model: Path, recipe: str, allowed
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     *rows, last = (json.loads(line) for line in done.stdout.splitlines())
-    assert len(rows) == 4
+    assert len(rows) == 6
     for row in rows:
         assert row["logits"] <= allowed * row["size"]
         assert row["state"] <= allowed

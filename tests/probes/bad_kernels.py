@@ -82,6 +82,15 @@ overflowing = changed(
 )
 
 
+def _clamped(x: KdaInputs, rows: Sequence[SnapshotRow], o: KdaOutput) -> KdaOutput:
+    """What an exponent clamped at 2^126 does where a sub-chunk decays by more: half of the outputs are lost."""
+    strong = x.lower_bound is None and float(x.dt_bias.min()) > 6
+    return replace(o, o=torch.where(torch.arange(o.o.shape[-1]) % 2 == 0, 0.0, o.o)) if strong else o
+
+
+clamped = changed(after=_clamped)
+
+
 def from_chunk_state(forward: Forward) -> Forward:
     """An accumulator that is read from the per-chunk state, which has 16 bits (SGLang PR 34820)."""
 
@@ -137,6 +146,18 @@ def crashing(forward: Forward) -> Forward:
         raise RuntimeError("illegal memory access\nat line 3")
 
     return call
+
+
+def raising(text: str) -> Mistake:
+    """A ValueError, as a refusal and as a crash."""
+
+    def wrap(forward: Forward) -> Forward:
+        def call(x: KdaInputs, initial: Tensor, rows: Sequence[SnapshotRow], recipe: Recipe) -> KdaOutput:
+            raise ValueError(text)
+
+        return call
+
+    return wrap
 
 
 def writes_arguments(forward: Forward) -> Forward:

@@ -12,6 +12,7 @@ from replaycheck.faults.fault import find_fault
 from replaycheck.model.folder import SHIPPED_CONFIG, write_random_folder
 from replaycheck.probes.collection import kernel_probes, real_states, state_probes
 from replaycheck.probes.kernels import HEADS, KEY, LENGTHS, VALUE, Regime, inputs, probe_kernel, regimes
+from replaycheck.state_probes.groups import chain
 from replaycheck.subjects.lab.kernels import KernelChoice
 from replaycheck.subjects.lab.network import Network, RowInput
 from replaycheck_kernels.chunk import CHUNK_EMULATOR
@@ -20,7 +21,6 @@ from replaycheck_kernels.contract import StateKernel
 from replaycheck_kernels.precision import Precision
 from replaycheck_kernels.recipe import EXACT, SGLANG, Recipe
 from replaycheck_kernels.registry import ours
-from tests.schedule.trees import chain
 
 KERNELS = pytest.mark.parametrize("kernel", [CHUNK_EMULATOR, RECURRENT_CPU], ids=["chunk", "recurrent"])
 RECIPES = pytest.mark.parametrize("recipe", [EXACT, SGLANG], ids=lambda recipe: recipe.name)

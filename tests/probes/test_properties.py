@@ -25,6 +25,7 @@ MISTAKES = {
         "departs at o: ",
     ),
     "spans/overflow": (bad.subject(bad.overflowing), "broken", "not finite"),
+    "spans/clamped": (bad.subject(bad.clamped), "broken", "beyond it: strong decay"),
     "activation/beta-raw": (bad.subject(bad.beta_raw), "broken", "beta raw, without its sigmoid"),
     "activation/no-bias": (bad.subject(bad.no_bias), "broken", "decay without dt_bias"),
     "layout/returned": (bad.subject(bad.returned_transposed), "broken", "returned transposed"),
@@ -132,6 +133,20 @@ def test_decays_that_cannot_overflow_are_no_evidence() -> None:
     cell = probe("spans", short)
     assert cell.verdict == "can't"
     assert "overflow needs more than 88" in cell.sentence
+
+
+def test_a_refusal_of_the_kernel_is_no_fault() -> None:
+    """The contract's ValueError begins with the kernel's name; another ValueError is a crash."""
+    assert probe("error", bad.subject(bad.raising("bad/kernel can't run K=32"))).verdict == "can't"
+    cell = probe("error", bad.subject(bad.raising("shapes don't fit")))
+    assert (cell.verdict, cell.sentence) == ("broken", "crashed: ValueError: shapes don't fit")
+
+
+def test_a_form_that_does_not_run_is_not_this_kernels_fault() -> None:
+    chunk, other = bad.subject(), bad.subject(bad.crashing, kernel=RECURRENT_CPU)
+    both = replace(chunk, provider=replace(chunk.provider, kernels=(chunk.found, other.found)))
+    cell = probe("forms", both)
+    assert (cell.verdict, cell.sentence) == ("can't", "bad/kernel doesn't run: RuntimeError: illegal memory access")
 
 
 def test_only_a_chunk_state_makes_restore_noise() -> None:

@@ -11,9 +11,9 @@ from replaycheck.model.folder import SHIPPED_CONFIG, write_random_folder
 from replaycheck.probes.recorder import record
 from replaycheck.probes.recording import Recording, load_recording
 from replaycheck.probes.subject import Subject
+from replaycheck.state_probes.groups import chain
 from replaycheck_kernels.providers import ModelKind
 from tests.probes import bad_kernels as bad
-from tests.schedule.trees import chain
 
 MODEL = replace(
     SHIPPED_CONFIG,

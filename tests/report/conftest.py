@@ -242,7 +242,7 @@ def _arm(arm: Arm, positions: int) -> ArmResult:
     warm = 2 * TRACES if arm.compiler is Compiler.WARM else 0
     kernels = {"history": (arm.history.value,), "tail": (arm.tail.value,), "answer": (arm.answer.value,)}
     return ArmResult(
-        **arm.model_dump(exclude={"repeat", "policy"}),
+        **arm.model_dump(include=ArmResult.model_fields.keys() - {"policy"}),
         name=arm.name,
         policy=arm.policy.slug,
         kernels=kernels,

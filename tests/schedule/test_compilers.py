@@ -25,10 +25,11 @@ from replaycheck.schedule.steps import (
 )
 from replaycheck.schema.arm import Compiler, Kernel
 from replaycheck.schema.trace import Group, Speculation
+from replaycheck.state_probes.groups import chain
 from replaycheck.traces.suites.quick import build_quick
 from replaycheck.traces.synth import Sample
 from replaycheck.traces.tree import request_paths
-from tests.schedule.trees import KERNELS, POLICIES, arm, chain, fork, longest_stored, random_groups, rows
+from tests.schedule.trees import KERNELS, POLICIES, arm, fork, longest_stored, random_groups, rows
 
 ALL_COMPILERS = pytest.mark.parametrize("compiler", Compiler, ids=str)
 ALL_POLICIES = pytest.mark.parametrize("policy", POLICIES)
@@ -207,9 +208,9 @@ def test_a_state_that_is_stored_already_is_not_stored_again() -> None:
     assert plans[4].creates == ()
 
 
-def test_events_that_the_lab_cannot_play_are_refused_by_name() -> None:
+def test_a_window_that_contradicts_its_answer_is_refused_by_name() -> None:
     plain = fork()
     event = Speculation(kind="speculation", turn="a", offset=3, drafts=(1, 2), accepted=1)
     group = plain.model_copy(update={"traces": (plain.traces[0].model_copy(update={"events": (event,)}),)})
-    with pytest.raises(UsageError, match=r"group 'g', trace 't': event 'speculation' can't be compiled"):
+    with pytest.raises(UsageError, match=r"group 'g', trace 't', turn 'a': window at token 3 says that 1 drafts"):
         plan_requests(group, POLICIES["prompt"])

@@ -12,8 +12,10 @@ from replaycheck.faults.shipped import FAULTS
 from replaycheck.schedule.compile import compile_schedule
 from replaycheck.schedule.simulate import simulate
 from replaycheck.schedule.steps import Commit, Copy, CopyReason, Schedule, Source
-from replaycheck.schema.arm import Compiler, Kernel
-from tests.schedule.trees import KERNELS, POLICIES, arm, chain, fork, rows
+from replaycheck.schema.arm import Compiler, Kernel, Rollback
+from replaycheck.state_probes.groups import chain
+from tests.schedule.speculation.groups import GROUPS, spec_arm
+from tests.schedule.trees import KERNELS, POLICIES, arm, fork, rows
 
 PLANS = [name for name, fault in FAULTS.items() if fault.schedule]
 SAMPLE_FAULT = FAULTS["conv-late"]
@@ -107,7 +109,9 @@ def test_no_fault_changes_the_schedule_of_a_reference(name: str, compiler: Compi
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_every_plan_fault_changes_some_warm_schedule_and_no_other_fault_does(name: str) -> None:
-    changed = any(spoiled(name, warm(policy)) != warm(policy) for policy in POLICIES)
+    windowed = compile_schedule(GROUPS["each count"], spec_arm(Compiler.WARM, Rollback.RECOVER))
+    schedules = [windowed, *map(warm, POLICIES)]
+    changed = any(spoiled(name, schedule) != schedule for schedule in schedules)
     assert changed is (name in PLANS)
 
 

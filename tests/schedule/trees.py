@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from replaycheck.schedule.steps import Compute, RequestPlan, Row, Schedule
 from replaycheck.schema.arm import Answers, Arm, CheckpointPolicy, Compiler, Kernel, PoolDtype
-from replaycheck.schema.trace import TRACE_SCHEMA, Group, Request, Trace, Turn
+from replaycheck.schema.trace import Group, Turn
+from replaycheck.state_probes.groups import group, turn
 from replaycheck.traces.tree import TokenPath
-from replaycheck.traces.vocabulary import NAME, turn_tokens
 
 POLICIES = {
     "grid64": CheckpointPolicy(every=64),
@@ -42,31 +42,6 @@ def arm(
         policy=POLICIES[policy],
         recipe="exact",
     )
-
-
-def turn(id_: str, parent: str | None, role: str, length: int) -> Turn:
-    """A turn of ``length`` letters, which begin with those of its name."""
-    text = (id_ * length)[:length]
-    return Turn(id=id_, parent=parent, role=role, text=text, tokens=tuple(turn_tokens(role, text)))
-
-
-def group(turns: Sequence[Turn], requests: Sequence[str]) -> Group:
-    return Group(
-        schema=TRACE_SCHEMA,
-        group="g",
-        vocabulary=NAME,
-        traces=(Trace(id="t", turns=tuple(turns)),),
-        requests=tuple(Request(trace="t", turn=name) for name in requests),
-    )
-
-
-def chain(*lengths: int) -> Group:
-    """User and assistant turns of these lengths in one line, asked for in order."""
-    turns, parent = [], None
-    for i, length in enumerate(lengths):
-        turns.append(turn(f"{'ua'[i % 2]}{i // 2}", parent, ("user", "assistant")[i % 2], length))
-        parent = turns[-1].id
-    return group(turns, [each.id for each in turns if each.role == "assistant"])
 
 
 def fork() -> Group:

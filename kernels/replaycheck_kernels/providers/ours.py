@@ -23,10 +23,10 @@ def provider(path: Path | None = None) -> Provider:
     cpu = Capabilities((), pool_dtypes=_POOLS, devices=frozenset({"cpu"}), widest_key=1 << 20, widest_value=1 << 20)
     anywhere = [(CHUNK_EMULATOR, can), (RECURRENT_CPU, cpu), (RECURRENT_TORCH, can)]
     kernels = tuple(ProviderKernel(kind, kernel, able) for kind in ModelKind for kernel, able in anywhere)
-    if not (triton.available() and torch.cuda.is_available()):
+    if not triton.runs_here():
         return Provider("ours", kernels, unavailable={kernel.name: triton.MISSING for kernel in triton.ALL})
     compiled = tuple(
-        ProviderKernel(kind, kernel, triton.CAN, triton.ON_POOL[kernel.name], triton.claim)
+        ProviderKernel(kind, kernel, triton.CAN, triton.ON_POOL[kernel.name], triton.claim, triton.EXPOSED.get(kernel.name))
         for kind in ModelKind
         for kernel in triton.ALL
     )

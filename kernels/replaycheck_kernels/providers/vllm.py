@@ -102,8 +102,9 @@ def provider(path: Path | None = None) -> Provider:
     modules = KernelModules(source(), path)
     kda, gdn = ModelKind.KDA, ModelKind.GDN
     # No preset describes its Gated DeltaNet.
-    gdn_chunk = replace(_CHUNK, claims=(), decays=_SOFTPLUS, grouped_values=True)
-    gdn_decode = replace(gdn_chunk, first_slot=1)
+    gdn_decode = replace(_IN_PLACE, claims=(), decays=_SOFTPLUS, grouped_values=True)
+    # _fused_post_conv_kernel gives one mask the widths of K and of V in two branches, which Triton 3.6 doesn't compile.
+    gdn_chunk = replace(gdn_decode, first_slot=0, equal_widths=True)
     kernels, unavailable = collect(
         {
             "vllm/chunk_kda": lambda name: [_pure(name, kda, _CHUNK, modules, chunk_kda(modules))],

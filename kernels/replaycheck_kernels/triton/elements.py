@@ -49,28 +49,21 @@ def sigmoid(x):
 def roots(x, at, live, K: tl.constexpr, BK: tl.constexpr):
     """√(Σx² + ε) of rows ``at`` of x [·, K], from blocks of BK channels."""
     channel = tl.arange(0, BK)
-    part = tl.load(x + at[:, None] * K + channel[None, :], mask=live[:, None], other=0.0).to(tl.float32)
+    index = tl.multiple_of(at[:, None] * K + channel[None, :], (1, 4))
+    part = tl.load(x + index, mask=live[:, None], other=0.0).to(tl.float32)
     total = tl.sum(part * part, 1)
     for first in tl.static_range(BK, K, BK):
-        part = tl.load(x + at[:, None] * K + first + channel[None, :], mask=live[:, None], other=0.0).to(tl.float32)
+        part = tl.load(x + index + first, mask=live[:, None], other=0.0).to(tl.float32)
         total += tl.sum(part * part, 1)
     return tl.sqrt_rn(total + EPSILON)
 
 
 @triton.jit
-def units(x, at, live, root, first, K: tl.constexpr, BK: tl.constexpr, BF16: tl.constexpr):
-    """Channels ``first`` … of the normalised rows: a rounded reciprocal and a step of Newton make the quotient."""
-    channel = first + tl.arange(0, BK)
-    part = tl.load(x + at[:, None] * K + channel[None, :], mask=live[:, None], other=0.0).to(tl.float32)
-    return rounded(quotient(part, root[:, None], tl.div_rn(1.0, root)[:, None]), BF16)
-
-
-@triton.jit
-def cumulative(a, at, live, rate, dt_bias, bound, gate, GW: tl.constexpr, BOUNDED: tl.constexpr):
-    """Cumulative log decay (base 2) of rows ``at`` of a [·, GW], channels ``gate``; rows that aren't live decay by 0."""
-    raw = tl.load(a + at[:, None] * GW + gate[None, :], mask=live[:, None], other=0.0).to(tl.float32)
-    g = log_decay(raw, rate, tl.load(dt_bias + gate)[None, :], bound, BOUNDED)
-    return tl.cumsum(tl.where(live[:, None], g, 0.0), 0) * LOG2E
+def units(x, at, live, root, inverse, channel, K: tl.constexpr, BF16: tl.constexpr):
+    """Some channels of the normalised rows: a rounded reciprocal and a step of Newton make the quotient."""
+    index = tl.multiple_of(at[:, None] * K + channel[None, :], (1, 4))
+    part = tl.load(x + index, mask=live[:, None], other=0.0).to(tl.float32)
+    return rounded(quotient(part, root[:, None], inverse[:, None]), BF16)
 
 
 @triton.jit
@@ -118,16 +111,71 @@ def outer_sum(x, y):
 
 @triton.jit
 def tf32(x):
-    """x rounded to tf32, to nearest, ties to even: a tensor core would drop the low bits."""
-    raw = x.to(tl.uint32, bitcast=True)
-    raw = raw + ((raw >> 13) & 1) + 0xFFF
-    return ((raw >> 13) << 13).to(tl.float32, bitcast=True)
+    """x cut to tf32, as a tensor core does with the low bits of its fp32 operands."""
+    return ((x.to(tl.uint32, bitcast=True) >> 13) << 13).to(tl.float32, bitcast=True)
+
+
+@triton.jit
+def merged(x, BF16: tl.constexpr):
+    """An operand of the inverse's merges: tf32 beside bf16 ones elsewhere."""
+    return tf32(x) if BF16 else x
 
 
 @triton.jit
 def merge(x, y, BF16: tl.constexpr):
-    """A product of the inverse's merges: tf32 operands beside bf16 ones elsewhere."""
-    return tl.dot(tf32(x), tf32(y), input_precision="tf32") if BF16 else exact_product(x, y)
+    """A product of the inverse's merges, of operands from ``merged``."""
+    return tl.dot(x, y, input_precision="tf32") if BF16 else exact_product(x, y)
+
+
+@triton.jit
+def parts(x, BF16: tl.constexpr):
+    """x as a sum of three bf16 numbers of 8 bits each, without a rounding (above 2^-110); or x itself, thrice."""
+    if BF16:
+        high, rest = _cut(x)
+        middle, rest = _cut(rest)
+        lowest, rest = _cut(rest)
+    else:
+        high, middle, lowest = x, x, x
+    return high, middle, lowest
+
+
+@triton.jit
+def _cut(x):
+    """The leading 8 bits of x in bf16, and what they leave."""
+    raw = x.to(tl.uint32, bitcast=True)
+    high = (raw >> 16).to(tl.uint16).to(tl.bfloat16, bitcast=True)
+    return high, x - ((raw >> 16) << 16).to(tl.float32, bitcast=True)
+
+
+@triton.jit
+def fine(x_high, x_middle, x_low, y_high, y_middle, y_low, total, BF16: tl.constexpr):
+    """total + x @ yᵀ of fp32 operands in ``parts``, on tensor cores, the smallest products first.
+
+    Three of nine products are left out; together they are 2^-23 of a term, as a rounding in fp32 is 2^-24.
+    """
+    if BF16:
+        high, middle, low_ = tl.trans(y_high), tl.trans(y_middle), tl.trans(y_low)
+        total = tl.dot(x_low, high, total)
+        total = tl.dot(x_high, low_, total)
+        total = tl.dot(x_middle, middle, total)
+        total = tl.dot(x_middle, high, total)
+        total = tl.dot(x_high, middle, total)
+        total = tl.dot(x_high, high, total)
+    else:
+        total += exact_product(x_high, tl.trans(y_high))
+    return total
+
+
+@triton.jit
+def fine_right(x, y_high, y_middle, y_low, total, BF16: tl.constexpr):
+    """The same where x is an operand from ``low`` that rounds nothing."""
+    if BF16:
+        total = tl.dot(x, tl.trans(y_low), total)
+        total = tl.dot(x, tl.trans(y_middle), total)
+        total = tl.dot(x, tl.trans(y_high), total)
+    else:
+        total += exact_product(x, tl.trans(y_high))
+    return total
 
 
 @triton.jit

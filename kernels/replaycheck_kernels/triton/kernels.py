@@ -7,7 +7,8 @@ with a lower bound under a preset whose diagonal looks at later tokens. Importin
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from types import ModuleType
 
@@ -16,7 +17,7 @@ from torch import Tensor
 
 from ..contract import Forward, KdaInputs, SnapshotRow, SnapshotSource, StateKernel
 from ..precision import Precision, round_to
-from ..providers.adapt import from_pool, interior
+from ..providers.adapt import from_pool, interior, recorded
 from ..providers.provider import Capabilities, Decay, PoolForward, PoolResult
 from ..recipe import Recipe, preset
 from ..recurrent import tap_points
@@ -41,6 +42,11 @@ CAN = Capabilities(
 
 def available() -> bool:
     return importlib.util.find_spec("triton") is not None
+
+
+def runs_here() -> bool:
+    """Triton is installed and there is a GPU: without one only its interpreter could run, on the smallest shapes."""
+    return available() and torch.cuda.is_available()
 
 
 def compiles(kernel: StateKernel, recipe: Recipe) -> bool:
@@ -85,10 +91,17 @@ def _refuse(name: str, form: str, x: KdaInputs, recipe: Recipe) -> None:
 
 
 def _prepared(x: KdaInputs, recipe: Recipe) -> KdaInputs:
-    """Contiguous tensors in the activation dtype, which the values are in already; parameters in fp32."""
+    """Contiguous tensors in the activation dtype, which the values are in already; parameters in fp32.
+
+    All begin at a multiple of 16 bytes, where compiled programs differ: one program, one set of bits.
+    """
     names = dict.fromkeys(("q", "k", "v", "a", "b"), _DTYPES[recipe.activation])
     names |= {"A_log": torch.float32, "dt_bias": torch.float32}
-    return replace(x, **{name: getattr(x, name).to(kind).contiguous() for name, kind in names.items()})
+    return replace(x, **{name: _aligned(getattr(x, name).to(kind).contiguous()) for name, kind in names.items()})
+
+
+def _aligned(x: Tensor) -> Tensor:
+    return x.clone() if x.data_ptr() % 16 else x
 
 
 def chunk_on_pool(
@@ -153,6 +166,20 @@ RECURRENT_TRITON = StateKernel(
 
 ALL = (CHUNK_TRITON, RECURRENT_TRITON)
 ON_POOL = {CHUNK_TRITON.name: chunk_on_pool, RECURRENT_TRITON.name: recurrent_on_pool}
+
+
+@contextmanager
+def expose_chunk() -> Iterator[dict[str, Tensor]]:
+    """What the chunk form hands to its state pass, by the names of ``intermediates``, from one call in the block."""
+    launch = _launch(CHUNK_TRITON.name)
+    found: dict[str, Tensor] = {}
+    with recorded(launch, "operands", True) as made:
+        yield found
+    for call in made:
+        found.update({name: getattr(call, name).float() for name in ("qk", "u", "w", "k_decayed", "q_decayed")})
+
+
+EXPOSED = {CHUNK_TRITON.name: expose_chunk}
 
 
 def claim(inputs: KdaInputs) -> str:

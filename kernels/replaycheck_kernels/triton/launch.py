@@ -12,6 +12,7 @@ from ..providers.adapt import on_device
 from .diagonal import diagonal_blocks
 from .operands import chunk_operands
 from .recurrence import recurrence
+from .scores import chunk_scores
 from .states import state_pass
 from .tables import Layout, Slots, Taps
 
@@ -21,30 +22,76 @@ class Sizes:
     """Block sizes and warps. None of them may depend on the tokens or sequences of a call: see the package's docstring.
 
     Attributes:
-        channels: key channels that the diagonal kernel holds at once; 16 rows of 64 fit one warp's registers.
+        channels, score_channels, operand_channels: key channels that a program of a kernel holds at once.
+        registers, score_registers, operand_registers: of a thread, at most. 128 let a multiprocessor hold 16 warps.
         values: columns of the state that one program carries; 128 × 32 fp32 are 32 registers a thread.
         u_values: columns of U that the operand kernel makes at once.
         recurrent_values: columns of the state in the recurrent kernel.
     """
 
-    channels: int = 64
-    values: int = 32
+    channels: int = 32
+    registers: int | None = 128
+    score_channels: int = 32
+    score_warps: int = 8
+    score_registers: int | None = 128
+    operand_channels: int = 64
     u_values: int = 64
-    recurrent_values: int = 32
-    diagonal_warps: int = 1
-    operand_warps: int = 8
-    operand_registers: int | None = None
+    operand_warps: int = 4
+    operand_registers: int | None = 168
+    values: int = 32
     state_warps: int = 4
     state_stages: int = 2
-    recurrent_warps: int = 4
+    recurrent_values: int = 8
+    recurrent_warps: int = 1
 
 
 FAST = Sizes()
-EXACT = Sizes(values=16, u_values=16, operand_warps=8, state_warps=8, state_stages=1)
+EXACT = Sizes(
+    channels=32, registers=None, score_registers=None, operand_channels=32, u_values=16, operand_warps=8,
+    operand_registers=None, values=16, state_warps=8, state_stages=1,
+)  # fmt: skip
 """fp32 products are made of scalar operations, whole operands in registers."""
 
-#: Fusing a·b + c would let variants of a kernel differ in bits.
+#: Fusing a·b + c would let variants of a kernel differ in bits. Kernels that read no pool have no variants.
 _UNFUSED = {"enable_fp_fusion": False}
+
+
+@dataclass(frozen=True)
+class Operands:
+    """What the pass over the states reads; the decays [B, HV, K] are fp32, the rest is in the activation dtype."""
+
+    qk: Tensor  # [N, HV, 64]
+    w: Tensor  # [N, HV, K]
+    u: Tensor  # [N, HV, V]
+    k_decayed: Tensor  # [N, HV, K]
+    q_decayed: Tensor  # [N, HV, K]
+    decay: Tensor
+
+
+def operands(x: KdaInputs, layout: Layout, bf16: bool, sizes: Sizes) -> Operands:
+    """Three kernels, all chunks at once. The second and third write over what they have read of q_decayed and w."""
+    (tokens, H, K), (HV, V), GW = x.k.shape, x.v.shape[1:], x.a.shape[2]
+    chunks = layout.chunks.shape[0]
+    qk, w, u = (x.v.new_empty((tokens, HV, width)) for width in (64, K, V))
+    k_decayed, q_decayed = torch.empty_like(w), torch.empty_like(w)
+    single = {"dtype": torch.float32, "device": x.v.device}
+    inverse, kk, local = (torch.empty((tokens, HV, width), **single) for width in (16, 64, K))
+    decay = torch.empty((chunks, HV, K), **single)
+    scale, common = K**-0.5, {"HV": HV, "K": K, "BF16": bf16, "num_stages": 1}
+    diagonal_blocks[(4 * chunks, HV)](
+        x.q, x.k, x.a, x.b, x.A_log, x.dt_bias, layout.chunks, qk, inverse, q_decayed, w, local,
+        x.lower_bound or 0.0, scale, **common, H=H, GW=GW, BK=min(K, sizes.channels),
+        BOUNDED=x.lower_bound is not None, num_warps=1, maxnreg=sizes.registers,
+    )  # fmt: skip
+    chunk_scores[(chunks, HV)](
+        x.b, local, layout.chunks, qk, kk, w, k_decayed, q_decayed, decay, scale, **common,
+        BK=min(K, sizes.score_channels), num_warps=sizes.score_warps, maxnreg=sizes.score_registers,
+    )  # fmt: skip
+    chunk_operands[(chunks, HV)](
+        x.v, x.b, layout.chunks, kk, inverse, w, u, **common, V=V, BK=min(K, sizes.operand_channels),
+        BV=min(sizes.u_values, _power(V)), num_warps=sizes.operand_warps, maxnreg=sizes.operand_registers,
+    )  # fmt: skip
+    return Operands(qk, w, u, k_decayed, q_decayed, decay)
 
 
 def chunk_forward(
@@ -61,34 +108,14 @@ def chunk_forward(
         o: [N, HV, V] in the activation dtype.
     """
     sizes = sizes or (FAST if bf16 else EXACT)
-    (tokens, H, K), (HV, V), GW = x.k.shape, x.v.shape[1:], x.a.shape[2]
-    chunks, kind = layout.chunks.shape[0], x.v.dtype
-    empty = x.v.new_empty
-    qk, w = empty((tokens, HV, 64), dtype=kind), empty((tokens, HV, K), dtype=kind)
-    u, k_decayed, q_decayed = empty((tokens, HV, V)), torch.empty_like(w), torch.empty_like(w)
-    inverse = empty((tokens, HV, 16), dtype=torch.float32)
-    decay = empty((chunks, HV, GW), dtype=torch.float32)
-    o = torch.empty_like(x.v)
-    bound, scale = x.lower_bound or 0.0, K**-0.5
-    heads = {"H": H, "HV": HV, "K": K, "GW": GW, "BOUNDED": x.lower_bound is not None, "BF16": bf16}
-    raw = (x.a, x.b, x.A_log, x.dt_bias, layout.chunks)
-    BK = min(K, sizes.channels)
-    heads |= {"BK": BK, "BG": BK if GW > 1 else 1}
+    (HV, V), K, o = x.v.shape[1:], x.k.shape[2], torch.empty_like(x.v)
+    BV = block(V, sizes.values)
     with on_device(x.v):
-        diagonal_blocks[(4 * chunks, HV)](
-            x.q, x.k, *raw, qk, inverse, bound, scale,
-            **heads, num_warps=sizes.diagonal_warps, **_UNFUSED,
-        )  # fmt: skip
-        chunk_operands[(chunks, HV)](
-            x.q, x.k, x.v, *raw, inverse, qk, w, u, k_decayed, q_decayed, decay, bound, scale,
-            **heads, V=V, BV=min(sizes.u_values, _power(V)), num_warps=sizes.operand_warps,
-            num_stages=1, maxnreg=sizes.operand_registers, **_UNFUSED,
-        )  # fmt: skip
-        BV = block(V, sizes.values)
+        made = operands(x, layout, bf16, sizes)
         state_pass[(V // BV, HV, layout.sequences)](
-            qk, w, u, k_decayed, q_decayed, decay, pool, o, taps.states,
+            made.qk, made.w, made.u, made.k_decayed, made.q_decayed, made.decay, pool, o, taps.states,
             layout.offsets, layout.firsts, taps.rows, slots.sources, slots.destinations, slots.seeds,
-            HV=HV, K=K, V=V, GW=GW, BV=BV, STOCHASTIC=slots.stochastic, BF16=bf16,
+            HV=HV, K=K, V=V, BV=BV, STOCHASTIC=slots.stochastic, BF16=bf16,
             num_warps=sizes.state_warps, num_stages=sizes.state_stages, **_UNFUSED,
         )  # fmt: skip
     return o

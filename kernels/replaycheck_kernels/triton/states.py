@@ -18,7 +18,7 @@ def state_pass(
     u,  # [N, HV, V]
     k_decayed,  # [N, HV, K]
     q_decayed,  # [N, HV, K]
-    decay,  # [B, HV, GW] fp32
+    decay,  # [B, HV, K] fp32
     pool,  # [slots, HV, V, K], read and written
     o,  # [N, HV, V], written
     snapshots,  # [rows, HV, V, K] fp32, written
@@ -31,7 +31,6 @@ def state_pass(
     HV: tl.constexpr,
     K: tl.constexpr,
     V: tl.constexpr,
-    GW: tl.constexpr,
     BV: tl.constexpr,
     STOCHASTIC: tl.constexpr,
     BF16: tl.constexpr,
@@ -39,7 +38,6 @@ def state_pass(
     hv, sequence = tl.program_id(1), tl.program_id(2)
     row, channel, column = tl.arange(0, 64), tl.arange(0, K), tl.arange(0, 64)
     value = tl.program_id(0) * BV + tl.arange(0, BV)
-    gate = tl.arange(0, GW)
     begin, end = tl.load(offsets + sequence), tl.load(offsets + sequence + 1)
     first = tl.load(firsts + sequence)
     source = tl.load(sources + sequence).to(tl.int64)
@@ -61,7 +59,7 @@ def state_pass(
         A = tl.load(qk + token * 64 + column[None, :], mask=alive, other=0.0)
         out = product(Q, operand, BF16) + product(A, new, BF16)
         tl.store(o + token * V + value[None, :], out.to(o.dtype.element_ty), mask=alive)
-        kept = tl.load(decay + ((first + c).to(tl.int64) * HV + hv) * GW + gate)
+        kept = tl.load(decay + ((first + c).to(tl.int64) * HV + hv) * K + channel)
         Kd = tl.load(k_decayed + token * K + channel[None, :], mask=alive, other=0.0)
         S = S * kept[:, None] + product(tl.trans(Kd), new, BF16)
     destination = tl.load(destinations + sequence).to(tl.int64)

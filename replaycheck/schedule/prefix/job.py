@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from replaycheck.schedule.speculation.windows import Window
 from replaycheck.schedule.steps import Checkpoint, Part, Written
 from replaycheck.schema.arm import CHUNK
 
@@ -82,11 +83,17 @@ class Job:
 
 @dataclass(frozen=True)
 class Piece:
-    """Tokens a … b − 1 of a job in one call."""
+    """Tokens a … b − 1 of a job in one call. ``window``: of an answer, the window whose kept tokens they are."""
 
     a: int
     b: int
     part: Part
+    window: Window | None = None
+
+    @property
+    def size(self) -> int:
+        """Tokens that the call runs, rejected drafts too."""
+        return self.window.length if self.window else self.b - self.a
 
     @property
     def decoding(self) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import lcm
 
+from replaycheck.schedule.speculation.integers import track_step
 from replaycheck.schedule.steps import Checkpoint
 from replaycheck.schema.policy import CHUNK, SglangPolicy
 
@@ -92,7 +93,11 @@ class ExtraBufferCache(RadixCache):
         return [Take(job.checkpoint(position, piece.written(position)), how, buffer)]
 
     def _decoded(self, piece: Piece) -> int | None:
-        return piece.b if piece.b % self._policy.track_grid == 0 else None
+        """A point of the track grid at the end, or one that the kept tokens of a window cross."""
+        if piece.window is None:
+            return piece.b if piece.b % self._policy.track_grid == 0 else None
+        step = track_step(piece.a, piece.b - piece.a, self._policy.track_grid)
+        return None if step is None else piece.a + step + 1
 
     def _extended(self, job: Job, piece: Piece) -> int | None:
         """The one snapshot of an extend: the branching point if it lies inside, else the last point of the grid."""

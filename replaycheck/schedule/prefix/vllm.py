@@ -37,7 +37,8 @@ class NoCache(PrefixCache):
 
 
 class AlignCache(FlatCache):
-    """``align``, without drafts: states at block ends, and at the prompt's last hash block if partial tails are on."""
+    """``align``: states at block ends, and at the prompt's last hash block if partial tails are on. A window that runs over
+    a block end leaves the state there in the block that it completes."""
 
     def __init__(self, policy: VllmPolicy) -> None:
         super().__init__(policy.capacity)
@@ -85,8 +86,11 @@ class AlignCache(FlatCache):
 
     def takes(self, job: Job, piece: Piece) -> list[Take]:
         end = piece.b
+        inside = end // self._block * self._block
         if end % self._block == 0:
             kept, how = self._retained(job, end), How.DONATE
+        elif piece.window is not None and piece.a < inside:
+            end, kept, how = inside, self._retained(job, inside), How.SNAPSHOT
         else:
             kept, how = self._policy.tail is not None and end == last_below(job.prompt, self._policy.tail), How.COPY
         return [Take(job.checkpoint(end, piece.written(end)), how)] if kept else []

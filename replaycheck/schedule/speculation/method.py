@@ -8,24 +8,11 @@ reason, before anything runs. Facts: vLLM 0.33.0 (``models/kimi_k3/nvidia/ops/re
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 from replaycheck.errors import UsageError
-from replaycheck.schema.arm import PoolDtype
+from replaycheck.schema.arm import PoolDtype, Rollback
 
-
-class Rollback(StrEnum):
-    """How the state is put back after a verify (names as in ``replaycheck_kernels.speculation.methods``)."""
-
-    #: (a) a slot for every position; rolling back is choosing one (vLLM)
-    SLOTS = "slots"
-    #: (b) the state at the verification point is copied back (SGLang)
-    COPY = "copy"
-    #: (c) RecoverSSM: rebuilt from one checkpoint and records (vLLM)
-    RECOVER = "recover"
-    #: (d) ReplaySSM: raw inputs in a ring, run again (SGLang)
-    REPLAY = "replay"
-
+__all__ = ["Rollback", "Setup"]
 
 _ENGINE = {Rollback.SLOTS: "vLLM", Rollback.RECOVER: "vLLM", Rollback.COPY: "SGLang", Rollback.REPLAY: "SGLang"}
 

@@ -6,5 +6,6 @@ kda         a Kimi Delta Attention layer round a state kernel
 network     the whole model on packed rows
 pool        slots of state
 executor    schedules in lockstep
+parallel    heads split over ranks: in one process, in several, and compared with the whole
 invariance  the start-up check that bits really don't depend on the batch on this machine
 """

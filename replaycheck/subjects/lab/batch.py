@@ -1,8 +1,8 @@
 """Rows of many schedules in one forward pass, each distinct computation once.
 
-Two rows that continue equal states (same identity), with the same tokens and kernel form, are the same computation; they
-differ at most in what they want back. Identities begin with the compiler's name, so warm and split never share a result:
-what must be proved equal is computed twice.
+Two rows that continue equal states (same identity), with the same tokens, kernel form and rollback, are the same
+computation; they differ at most in what they want back. Identities begin with the compiler's name, so warm and split
+never share a result: what must be proved equal is computed twice.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Result:
 
 def run_rows(network: Network, rows: Sequence[RowInput]) -> list[Result]:
     """Compute the rows, each distinct one once, in passes of bounded size."""
-    keys = [derive(row.state.identity, tuple(row.tokens), row.start, row.form) for row in rows]
+    keys = [derive(row.state.identity, tuple(row.tokens), row.start, row.form, row.verify) for row in rows]
     merged: dict[bytes, RowInput] = {}
     for key, row in zip(keys, rows, strict=True):
         merged[key] = _union(merged[key], row) if key in merged else row
@@ -48,10 +48,10 @@ def _union(a: RowInput, b: RowInput) -> RowInput:
 
 
 def _passes(merged: dict[bytes, RowInput]) -> Iterator[list[bytes]]:
-    """Split into passes of at most ``MAX_TOKENS`` tokens (or one row); rows of one form are neighbours."""
+    """Split into passes of at most ``MAX_TOKENS`` tokens (or one row); rows of one call are neighbours."""
     names: list[bytes] = []
     tokens = 0
-    for name in sorted(merged, key=lambda key: merged[key].form):
+    for name in sorted(merged, key=lambda key: merged[key].call):
         size = len(merged[name].tokens)
         if names and tokens + size > MAX_TOKENS:
             yield names

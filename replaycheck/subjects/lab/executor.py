@@ -24,6 +24,7 @@ from replaycheck_kernels.precision import Precision
 from .batch import Result, run_rows
 from .network import Network, RowInput, Tap
 from .pool import TORCH_DTYPE, Pool
+from .rollback import Verify, kernel_name
 
 
 class ArmRun:
@@ -63,22 +64,35 @@ class ArmRun:
         """The row's tokens and state."""
         plan = self.schedule.requests[row.request]
         taps = tuple(Tap(s.chunk, str(s.source), _covered(row, s.chunk, s.source), s.conv_end) for s in row.snapshots)
+        verify = self._verify(row)
+        scored = verify.scored if verify else row.b - row.a
         wanted = max(plan.prompt - 1, row.score_from or 0) if row.scored else row.b
-        first = min(max(0, wanted - row.a), row.b - row.a)
+        first = min(max(0, wanted - row.a), scored)
         if row.restored and row.scored:
             self._hits += 1
             self._restores.append(self._restored(row))
-        return RowInput(plan.tokens[row.a : row.b], row.a, str(row.kernel), self._pool.load(row.source), taps, first)
+        state = self._pool.load(row.source)
+        return RowInput(plan.run_of(row), row.a, str(row.kernel), state, taps, first, verify)
+
+    def _verify(self, row: Row) -> Verify | None:
+        method = self.schedule.arm.rollback
+        if method is None or row.kept is None or row.accepted is None:
+            return None
+        return Verify(method, row.kept, 1 + row.accepted)
 
     def take(self, row: Row, result: Result) -> None:
         """Store a row's states, snapshots first, and keep its scored logits."""
         for snap, state in zip(row.snapshots, result.taps, strict=True):
             self._pool.store(snap.destination, state)
         self._pool.store(row.destination, result.final)
-        self._kernels[str(row.part)].add(self.network.kernels[str(row.kernel)].name)
+        self._kernels[str(row.part)].add(self._kernel(row))
         self._tokens += row.b - row.a
         for request in (row.request, *row.shared) if row.scored else ():
             self._logits[request].append(result.logits)
+
+    def _kernel(self, row: Row) -> str:
+        kernel, verify = self.network.kernels[str(row.kernel)], self._verify(row)
+        return kernel_name(verify.method, kernel, self.network.device) if verify else kernel.name
 
     def recording(self) -> ArmRecording:
         """Everything the arm did."""
@@ -141,7 +155,9 @@ class ArmRun:
 
 def _covered(row: Row, chunk: int, source: Source) -> int:
     """Tokens of the row that a snapshot covers."""
-    return row.b - row.a if source is Source.FINAL else chunk * CHUNK
+    if source is Source.FINAL:
+        return row.b - row.a
+    return chunk if source is Source.POSITION else chunk * CHUNK
 
 
 def _bytes(conv: Tensor) -> NDArray[np.uint8]:

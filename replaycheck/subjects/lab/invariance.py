@@ -7,15 +7,19 @@ the grid, and compares bits of logits and states.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Protocol
 
 import torch
 
 from replaycheck.errors import EngineEnvironmentError
+from replaycheck.schedule.steps import Kept
+from replaycheck.schema.arm import Rollback
 
 from .network import RowInput, RowOutput
+from .rollback import Verify
 from .state import SequenceState
 
 
@@ -33,14 +37,18 @@ _STEPS = 12
 """Tokens that are decoded one at a time."""
 
 
-def check_invariance(network: Forward) -> None:
+def check_invariance(network: Forward, methods: Iterable[Rollback] = ()) -> None:
     """Compare bits of rows computed alone and otherwise.
+
+    Args:
+        methods: rollback methods of the run's arms; their windows are checked, too.
 
     Raises:
         EngineEnvironmentError: something depends on the batch; exact gates can't judge here.
     """
     with torch.no_grad():
-        problem = next(_problems(network), None)
+        problems = chain(_problems(network), *(_window_problems(network, method) for method in methods))
+        problem = next(problems, None)
     if problem:
         raise EngineEnvironmentError(
             f"exact gates can't judge on this machine: {problem} has other bits than the same rows computed alone; "
@@ -70,6 +78,21 @@ def _problems(network: Forward) -> Iterator[str]:
         steps.append(output.logits)
     if not _same(replace(output, logits=torch.cat(steps)), together):
         yield "a row decoded token by token"
+
+
+def _window_problems(network: Forward, method: Rollback) -> Iterator[str]:
+    """Windows of 1 to 8 tokens of which each count is kept: in a pack, and without the drafts that are thrown away."""
+    state = network.forward([RowInput(_TOKENS[:40], 0, "recurrent", network.empty_state())])[0].final
+
+    def window(length: int, kept: int) -> RowInput:
+        verify = Verify(method, Kept.all(kept), kept)
+        return RowInput(_TOKENS[40 : 40 + length], 40, "recurrent", state, verify=verify)
+
+    kept = range(1, 9)
+    packed = network.forward([window(8, count) for count in kept])
+    for count, many in zip(kept, packed, strict=True):
+        if not _same(network.forward([window(count, count)])[0], many):
+            yield f"a window of rollback {method} in a pack"
 
 
 def _same(a: RowOutput, b: RowOutput) -> bool:

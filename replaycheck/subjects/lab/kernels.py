@@ -15,13 +15,14 @@ import torch
 from torch import Tensor
 
 from replaycheck.errors import EngineEnvironmentError, UsageError
-from replaycheck.schema.arm import Arm, Compiler, PoolDtype
+from replaycheck.schema.arm import Arm, Compiler, PoolDtype, Rollback
 from replaycheck_kernels.contract import KdaInputs, KdaOutput, SnapshotRow, SnapshotSource, StateKernel, concatenate
 from replaycheck_kernels.providers import MissingPackage, Provider, ProviderError, ProviderKernel, load_provider
 from replaycheck_kernels.recipe import PRESETS, Recipe
 from replaycheck_kernels.registry import ours
 
 from .pool import TORCH_DTYPE
+from .rollback import no_recover
 
 OURS = "ours"
 _ENGINES = ("fla", "sglang", "vllm")
@@ -57,11 +58,13 @@ class FormKernel:
 class LabKernels:
     """Attributes:
     label: the provider with its version, as results show it. warning: of a version that wasn't tested.
+    no_recover: why RecoverSSM can't be run, if it can't.
     """
 
     forms: Mapping[str, FormKernel]
     label: str = OURS
     warning: str | None = None
+    no_recover: str | None = None
 
     def kernels(self) -> dict[str, StateKernel]:
         """By form, as a network takes them."""
@@ -72,6 +75,8 @@ class LabKernels:
         for form in dict.fromkeys((arm.history, arm.tail, arm.answer)):
             if arm.pool not in self.forms[form].pools:
                 return f"{self.forms[form].kernel.name} has no {arm.pool} pool"
+        if arm.rollback is Rollback.RECOVER and self.no_recover:
+            return self.no_recover
         inside = arm.policy.interior and arm.compiler is not Compiler.COLD
         if inside and not self.forms[arm.history].interior:
             return f"{self.forms[arm.history].kernel.name} has no fp32 snapshot inside a call"
@@ -95,13 +100,15 @@ def lab_kernels(choice: KernelChoice, recipe: Recipe) -> LabKernels:
         UsageError: no such provider, or its kernels don't run that recipe. EngineEnvironmentError: its package isn't there.
     """
     if choice.spec == OURS:
-        return LabKernels({form: FormKernel(kernel) for form, kernel in ours(recipe, choice.device).items()})
+        forms = {form: FormKernel(kernel) for form, kernel in ours(recipe, choice.device).items()}
+        return LabKernels(forms, no_recover=no_recover(recipe, choice.device))
     provider = _provider(choice)
     found = {form: _find(provider, form, choice.device) for form in _FORMS}
     for each in found.values():
         _refuse_other_recipes(each, recipe)
     label = f"{provider.name} {provider.version}".strip()
-    return LabKernels({form: _form(each) for form, each in found.items()}, label, provider.warning())
+    alone = "RecoverSSM's verify and rebuild are ours, beside another provider's decode kernel they prove nothing of it"
+    return LabKernels({form: _form(each) for form, each in found.items()}, label, provider.warning(), alone)
 
 
 def _provider(choice: KernelChoice) -> Provider:

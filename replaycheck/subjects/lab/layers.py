@@ -7,6 +7,8 @@ so every product here has 64 rows, looped. A row's place in its tile doesn't mat
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
@@ -19,15 +21,35 @@ from .device import uses_triton
 TILE = 64
 
 
-def linear(x: Tensor, weight: Tensor, precision: Precision) -> Tensor:
+@dataclass(frozen=True)
+class ColumnShard:
+    """Some outputs of a projection, multiplied at the whole's width.
+
+    On a CPU the bits of a product depend on its width, too (measured: fp32 products of ≤ 11 columns differ from wider ones,
+    fp64 products nearly always), and a rank has fewer columns.
+
+    Attributes:
+        weight: [out of the whole, in]; rows of other ranks are zero. columns: [out of the shard], int64.
+    """
+
+    weight: Tensor
+    columns: Tensor
+
+
+Matrix = Tensor | ColumnShard
+
+
+def linear(x: Tensor, weight: Matrix, precision: Precision) -> Tensor:
     """x · weightᵀ in tiles of 64 rows, rounded to ``precision``.
 
     Args:
-        x: [N, in]. weight: [out, in].
+        x: [N, in]. weight: [out, in], whole or a shard.
 
     Returns:
         [N, out].
     """
+    if isinstance(weight, ColumnShard):
+        return linear(x, weight.weight, precision)[:, weight.columns]
     if uses_triton(x.device):
         return dense.linear(x, weight, precision)
     short = -x.shape[0] % TILE
@@ -61,10 +83,9 @@ def add(x: Tensor, y: Tensor, precision: Precision, rounding: Rounding) -> Tenso
     return round_to(x + y, precision, rounding)
 
 
-def mlp(x: Tensor, gate: Tensor, up: Tensor, down: Tensor, precision: Precision) -> Tensor:
-    """down(SiLU(gate x) · up x). x: [N, D]."""
+def gated_up(x: Tensor, gate: Matrix, up: Matrix, precision: Precision) -> Tensor:
+    """The MLP before its last projection: SiLU(gate x) · up x, rounded once. x: [N, D]."""
     left, right = linear(x, gate, precision), linear(x, up, precision)
     if uses_triton(x.device):
-        return linear(dense.swiglu(left, right, precision), down, precision)
-    inner = padded(torch.nn.functional.silu, left) * right
-    return linear(round_to(inner, precision), down, precision)
+        return dense.swiglu(left, right, precision)
+    return round_to(padded(torch.nn.functional.silu, left) * right, precision)

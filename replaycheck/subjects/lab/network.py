@@ -5,7 +5,7 @@ Nothing in it depends on which rows are computed together, so the executor may b
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from replaycheck.model.config import KV_NORM_EPS
+from replaycheck.model.config import KV_NORM_EPS, ModelConfig
 from replaycheck_kernels.contract import StateKernel
 from replaycheck_kernels.precision import Precision, container, round_to
 from replaycheck_kernels.recipe import Recipe
@@ -24,14 +24,19 @@ from .attention import KeyValueArena, PageTable, page_table
 from .convolution import conv_plan
 from .device import uses_triton
 from .kda import KdaWeights, LayerState, Packed, kda_layer
-from .layers import add, linear, mlp, rms_norm
+from .layers import add, gated_up, linear, rms_norm
+from .parallel_sum import Pass, RowProduct, lockstep
+from .rollback import Verify
 from .state import SequenceState
-from .weights import MlaWeights, load
+from .weights import MlaWeights, NetworkWeights, load
+
+Shard = Callable[[ModelConfig, NetworkWeights], tuple[ModelConfig, NetworkWeights]]
+"""What a rank has of a model: its own geometry and weights."""
 
 
 @dataclass(frozen=True)
 class Tap:
-    """Ask for the state at the start of chunk ``chunk`` of a row (or its final state).
+    """Ask for the state at the start of chunk ``chunk`` of a row (or its final state; of a window, after so many tokens).
 
     ``tokens``: tokens of the row that the state covers. ``conv_end``: tokens of the row with which the conv window ends.
     """
@@ -46,7 +51,8 @@ class Tap:
 class RowInput:
     """tokens: ids [n]. start: absolute position of the first. form: chunk or recurrent. taps: states to return.
 
-    ``first_logit``: logits are returned for the row's tokens from here on (n: none).
+    ``first_logit``: logits are returned for the row's tokens from here on (n: none). ``verify``: the row is a window of
+    speculation; logits and the final state are those of what it keeps.
     """
 
     tokens: Sequence[int]
@@ -55,6 +61,16 @@ class RowInput:
     state: SequenceState
     taps: tuple[Tap, ...] = ()
     first_logit: int = 0
+    verify: Verify | None = None
+
+    @property
+    def last_logit(self) -> int:
+        return self.verify.scored if self.verify else len(self.tokens)
+
+    @property
+    def call(self) -> tuple[str, str]:
+        """Rows with equal ones are computed by one call and must be neighbours."""
+        return self.form, str(self.verify.method) if self.verify else ""
 
 
 @dataclass(frozen=True)
@@ -69,12 +85,20 @@ class RowOutput:
 class Network:
     """A Kimi-Linear model under one recipe on one device, with the kernels that run each form."""
 
-    def __init__(self, path: Path, recipe: Recipe, kernels: Mapping[str, StateKernel], device: str = "cpu") -> None:
+    def __init__(
+        self,
+        path: Path,
+        recipe: Recipe,
+        kernels: Mapping[str, StateKernel],
+        device: str = "cpu",
+        shard: Shard | None = None,
+    ) -> None:
         self.recipe = recipe
         self.kernels = dict(kernels)
         self.dtype = container(recipe.activation)
         self.device = torch.device(device)
-        self.config, self.weights = load(path, recipe.activation, self.device)
+        loaded = load(path, recipe.activation, self.device)
+        self.config, self.weights = shard(*loaded) if shard else loaded
         self.arena = self.new_arena()
 
     def new_arena(self) -> KeyValueArena:
@@ -84,6 +108,10 @@ class Network:
         short = uses_triton(self.device) and self.recipe.activation is Precision.BF16
         dtype = torch.bfloat16 if short else self.dtype
         return KeyValueArena(c.mla_layers, c.mla_heads, c.qk_head_dim, c.v_head_dim, dtype, self.device)
+
+    def reset(self) -> None:
+        """Forget the pages of all sequences."""
+        self.arena = self.new_arena()
 
     def empty_state(self) -> SequenceState:
         """The state of no tokens."""
@@ -99,7 +127,11 @@ class Network:
         return torch.zeros(shape, dtype=self.dtype, device=self.device)
 
     def forward(self, rows: Sequence[RowInput]) -> list[RowOutput]:
-        """Compute rows; those of one form must be neighbours."""
+        """Compute rows; those of one call must be neighbours."""
+        return lockstep([self.steps(rows)], self.whole_product)[0]
+
+    def steps(self, rows: Sequence[RowInput]) -> Pass[list[RowOutput]]:
+        """The pass, from one row-parallel product to the next."""
         packed, pages = self._pack(rows), [self.arena.take(len(row.tokens)) for row in rows]
         conv, temporal = (torch.stack([getattr(row.state, part) for row in rows], 1) for part in ("conv", "temporal"))
         full = [np.concatenate([row.state.pages, fresh]) for row, fresh in zip(rows, pages, strict=True)]
@@ -114,10 +146,15 @@ class Network:
                 states.append(state)
             else:
                 mixed = self._mla(index, normed, layer.attention, pages, table, packed)
-            x = self._residual(x, mixed)
+            x = self._residual(x, (yield RowProduct(mixed, layer.attention.o)))
             normed = rms_norm(x, layer.mlp_norm, self.config.rms_norm_eps, self.recipe.activation)
-            x = self._residual(x, mlp(normed, layer.gate, layer.up, layer.down, self.recipe.activation))
+            inner = gated_up(normed, layer.gate, layer.up, self.recipe.activation)
+            x = self._residual(x, (yield RowProduct(inner, layer.down)))
         return _outputs(rows, full, self._logits(x, rows, packed), states)
+
+    def whole_product(self, parts: Sequence[RowProduct]) -> Tensor:
+        """What the first of the parts makes, rounded: [N, hidden]; of a network that isn't sharded it is everything."""
+        return linear(parts[0].x, parts[0].weight, self.recipe.activation)
 
     def _pack(self, rows: Sequence[RowInput]) -> Packed:
         offsets = (0, *accumulate(len(row.tokens) for row in rows))
@@ -127,6 +164,7 @@ class Network:
             tuple(row.start for row in rows),
             tuple(row.form for row in rows),
             tuple(tuple((tap.chunk, tap.source) for tap in row.taps) for row in rows),
+            tuple(row.verify for row in rows),
             conv_plan(offsets, windows, self.device),
         )
 
@@ -157,11 +195,11 @@ class Network:
             cut = slice(packed.offsets[r], packed.offsets[r + 1])
             self.arena.write(layer, own, keys[cut], values[cut])
         out = self.arena.attend(layer, q, table, c.qk_head_dim**-0.5)
-        return linear(round_to(out, act).flatten(1), w.o, act)
+        return round_to(out, act).flatten(1)
 
     def _logits(self, x: Tensor, rows: Sequence[RowInput], packed: Packed) -> list[Tensor]:
         wanted = [
-            range(begin + row.first_logit, begin + len(row.tokens))
+            range(begin + row.first_logit, begin + row.last_logit)
             for begin, row in zip(packed.offsets, rows, strict=False)
         ]
         chosen = x[self._indices(i for span in wanted for i in span)]
@@ -175,7 +213,8 @@ class Network:
 
 def _window_ends(row: RowInput) -> tuple[int, ...]:
     """Tokens with which the conv windows of a row's states end: the final state's first, then the taps'."""
-    return (len(row.tokens), *(tap.conv_end for tap in row.taps))
+    own = row.verify.kept.conv if row.verify else len(row.tokens)
+    return (own, *(tap.conv_end for tap in row.taps))
 
 
 def _outputs(
@@ -192,10 +231,11 @@ def _outputs(
     outputs = []
     for r, row in enumerate(rows):
         before = len(row.state.pages)
+        cropped = pages[r][: before + row.verify.kept.pages] if row.verify else pages[r]
         outputs.append(
             RowOutput(
                 logits[r],
-                SequenceState(windows[window], finals[r], pages[r], b""),
+                SequenceState(windows[window], finals[r], cropped, b""),
                 tuple(
                     SequenceState(windows[window + 1 + i], snapshots[tap + i], pages[r][: before + each.tokens], b"")
                     for i, each in enumerate(row.taps)

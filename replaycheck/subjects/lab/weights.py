@@ -17,6 +17,7 @@ from replaycheck_kernels.precision import Precision, container
 
 from .device import uses_triton
 from .kda import KdaWeights
+from .layers import Matrix
 
 _PROJECTIONS = ("_proj.", "_proj_with_mqa.", "lm_head.")
 """In the names of the matrices that activations are multiplied with."""
@@ -26,10 +27,10 @@ _PROJECTIONS = ("_proj.", "_proj_with_mqa.", "lm_head.")
 class MlaWeights:
     """Latent attention without rotary: every head has keys of nope + shared rope part and values."""
 
-    q: Tensor  # [H (nope + rope), hidden]
+    q: Matrix  # [H (nope + rope), hidden]
     kv_a: Tensor  # [rank + rope, hidden]
     kv_norm: Tensor  # [rank]
-    kv_b: Tensor  # [H (nope + v), rank]
+    kv_b: Matrix  # [H (nope + v), rank]
     o: Tensor  # [hidden, H v]
 
 
@@ -38,8 +39,8 @@ class LayerWeights:
     attention: KdaWeights | MlaWeights
     attention_norm: Tensor  # [hidden]
     mlp_norm: Tensor  # [hidden]
-    gate: Tensor  # [inner, hidden]
-    up: Tensor  # [inner, hidden]
+    gate: Matrix  # [inner, hidden]
+    up: Matrix  # [inner, hidden]
     down: Tensor  # [hidden, inner]
 
 

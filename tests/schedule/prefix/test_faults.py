@@ -15,8 +15,8 @@ from replaycheck.schedule.simulate import simulate
 from replaycheck.schedule.steps import Clear, Commit, Compute, Copy, CopyReason, Evict, Free, Row, Schedule, Step
 from replaycheck.schema.arm import CheckpointPolicy, Compiler
 from replaycheck.schema.policy import Policy, SglangPolicy, VllmPolicy
-from tests.schedule.prefix.groups import GROUPS
-from tests.schedule.prefix.policies import EXTRA_BUFFER, NO_BUFFER, arm_of
+from replaycheck.state_probes.groups import GROUPS
+from replaycheck.state_probes.policies import EXTRA_BUFFER, NO_BUFFER, arm_of
 
 Steps = list[Step]
 Fault = Callable[[Steps], Steps]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from replaycheck.schedule.prefix.origin import Prefixes, labels
+from replaycheck.state_probes.groups import group, shared_answers, turn
 from replaycheck.traces.tree import request_paths
-from tests.schedule.prefix.groups import shared_answers
-from tests.schedule.trees import group, turn
 
 
 def test_a_fork_shares_its_source_s_tokens_and_not_one_more() -> None:

@@ -17,10 +17,11 @@ from replaycheck.schedule.steps import NULL_SLOT, Commit, Compute, Copy, CopyRea
 from replaycheck.schema.arm import CheckpointPolicy, Compiler, Kernel
 from replaycheck.schema.policy import Policy, SglangPolicy, VllmPolicy
 from replaycheck.schema.trace import BatchMates, Fork, Group, Preemption
+from replaycheck.state_probes.groups import GROUPS, chain, group, shared_answers, turn, with_events
+from replaycheck.state_probes.policies import EXTRA_BUFFER, NO_BUFFER, POLICIES, arm_of
 from replaycheck.traces.checks import check_group
-from tests.schedule.prefix.groups import GROUPS, busy_groups, shared_answers, with_events
-from tests.schedule.prefix.policies import EXTRA_BUFFER, NO_BUFFER, POLICIES, arm_of
-from tests.schedule.trees import KERNELS, chain, group, turn
+from tests.schedule.prefix.groups import busy_groups
+from tests.schedule.trees import KERNELS
 
 NONE = VllmPolicy(cache="vllm-none")
 TURN = CheckpointPolicy(turn_end=True)

@@ -9,53 +9,22 @@ from replaycheck.schedule.operations import Run, Store
 from replaycheck.schedule.prefix.radix import RadixTree
 from replaycheck.schedule.prefix.sglang import prefill_track
 from replaycheck.schedule.requests import plan_group, plan_requests
-from replaycheck.schedule.rows import snapshot
 from replaycheck.schedule.simulate import simulate
-from replaycheck.schedule.steps import Checkpoint, Compute, Copy, Source, Written
+from replaycheck.schedule.steps import Checkpoint, Compute, Copy, Written
 from replaycheck.schema.arm import Compiler
 from replaycheck.schema.policy import SglangPolicy
 from replaycheck.schema.trace import BatchMates
-from tests.schedule.prefix.groups import with_events
-from tests.schedule.prefix.policies import EXTRA_BUFFER, NO_BUFFER, arm_of
-from tests.schedule.trees import chain, group, turn
+from replaycheck.state_probes.groups import chain, group, turn, with_events
+from replaycheck.state_probes.policies import EXTRA_BUFFER, NO_BUFFER, arm_of
+from replaycheck.state_probes.tables import EXTENDS, extend_plan
 
 EXACT_ENDS = SglangPolicy(cache=NO_BUFFER)
 GRIDS = SglangPolicy(cache=EXTRA_BUFFER, track_interval=64)
 
-# page, P, E, branching → D, length passed, n, chunk (None: the final state), conv rows of the extend
-TABLE = [
-    pytest.param(1, 0, 64, None, 64, 64, 64, None, (61, 63), id="aligned"),
-    pytest.param(1, 0, 100, None, 64, 100, 100, 1, (61, 63), id="unaligned"),
-    pytest.param(1, 0, 128, None, 128, 128, 128, None, (125, 127), id="two-chunks-aligned"),
-    pytest.param(1, 0, 130, None, 128, 130, 130, 2, (125, 127), id="two-chunks-unaligned"),
-    pytest.param(1, 64, 70, None, 128, 134, 70, 1, (61, 63), id="after-a-hit"),
-    pytest.param(1, 100, 130, None, 228, 230, 130, 2, (125, 127), id="off-the-absolute-grid"),
-    pytest.param(128, 0, 192, None, 128, 129, 129, 2, (125, 127), id="forced-by-the-page"),
-    pytest.param(128, 0, 256, None, 256, 256, 256, None, (253, 255), id="two-pages"),
-    pytest.param(1, 0, 300, 128, 128, 129, 129, 2, (125, 127), id="branching-point"),
-]
 
-
-@pytest.mark.parametrize(("page", "prefix", "extend", "branching", "depth", "length", "n", "chunk", "conv"), TABLE)
-def test_the_worked_table_of_prefill_snapshots(
-    page: int,
-    prefix: int,
-    extend: int,
-    branching: int | None,
-    depth: int,
-    length: int,
-    n: int,
-    chunk: int | None,
-    conv: tuple[int, int],
-) -> None:
-    track = prefill_track(page, prefix, extend, branching)
-    assert track is not None
-    assert (track.depth, track.length, track.length - prefix) == (depth, length, n)
-    final = depth == prefix + extend
-    made = snapshot(prefix, Checkpoint("c", 0, depth, Written.FINAL if final else Written.INTERIOR), destination=5)
-    assert (made.source is Source.FINAL) is (chunk is None) is (n % 64 == 0)
-    assert made.chunk == n // 64 == (chunk or extend // 64)
-    assert (made.conv_end - 3, made.conv_end - 1) == conv
+@pytest.mark.parametrize(("given", "wanted"), EXTENDS, ids=str)
+def test_the_worked_table_of_prefill_snapshots(given: tuple[int, int, int, int | None], wanted: object) -> None:
+    assert extend_plan(*given) == wanted
 
 
 @pytest.mark.parametrize(("page", "extend"), [(1, 63), (128, 127), (16, 63)])

@@ -12,8 +12,7 @@ from replaycheck.schedule.prefix.job import Job
 from replaycheck.schedule.requests import plan_group, plan_requests
 from replaycheck.schema.policy import VllmPolicy
 from replaycheck.schema.trace import BatchMates, Group
-from tests.schedule.prefix.groups import with_events
-from tests.schedule.trees import chain, group, turn
+from replaycheck.state_probes.groups import chain, group, turn, with_events
 
 ALIGN = VllmPolicy(cache="vllm-align", block=64)
 ALL = VllmPolicy(cache="vllm-align", block=64, retain="all")

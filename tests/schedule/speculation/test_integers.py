@@ -14,13 +14,12 @@ from replaycheck.schedule.speculation.integers import (
     running_column,
     track_step,
 )
+from replaycheck.state_probes.tables import COMMITS, COPIES, VERIFIES
 
 
-@pytest.mark.parametrize(
-    ("before", "kept", "step"), [(254, 4, 1), (256, 3, None), (254, 1, None), (255, 1, 0), (250, 6, 5)]
-)
-def test_the_step_of_a_crossing(before: int, kept: int, step: int | None) -> None:
-    assert track_step(before, kept, 256) == step
+@pytest.mark.parametrize(("entry", "step"), VERIFIES, ids=str)
+def test_the_step_of_a_crossing(entry: tuple[int, int, int], step: int | None) -> None:
+    assert track_step(*entry) == step
 
 
 @given(st.integers(0, 5000), st.integers(1, 16), st.integers(16, 600))
@@ -31,19 +30,9 @@ def test_a_crossing_is_a_kept_token_whose_state_sits_on_the_interval(before: int
     assert on_the_way == ([] if step is None else [step])
 
 
-@pytest.mark.parametrize(
-    ("computed", "scheduled", "drafts", "accepted", "copy"),
-    [
-        (60, 5, 2, 3, BlockCopy(3, 1)),
-        (30, 3, 0, 2, None),
-        (31, 1, 0, 1, BlockCopy(1, 0)),
-        (63, 4, 3, 4, BlockCopy(3, 0)),
-    ],
-)
-def test_the_copy_of_an_aligned_block(
-    computed: int, scheduled: int, drafts: int, accepted: int, copy: BlockCopy | None
-) -> None:
-    assert align_postprocess(computed, scheduled, drafts, accepted, 16) == copy
+@pytest.mark.parametrize(("entry", "copy"), COPIES, ids=str)
+def test_the_copy_of_an_aligned_block(entry: tuple[int, int, int, int, int], copy: tuple[int, int] | None) -> None:
+    assert align_postprocess(*entry) == (None if copy is None else BlockCopy(*copy))
 
 
 @given(st.integers(0, 400), st.integers(0, 7), st.data())
@@ -55,24 +44,11 @@ def test_an_aligned_copy_saves_the_boundary_that_was_reached(computed: int, draf
     assert copy is None or (copy.destination + 1) * block == computed + copy.bias + 1
 
 
-@pytest.mark.parametrize(
-    ("computed", "accepted", "plan"),
-    [
-        (2044, 4, RecoverPlan(4, 0, 0, 4)),
-        (2046, 4, RecoverPlan(4, 1, 0, 2)),
-        (2047, 1, RecoverPlan(1, 0, 0, 1)),
-        (2048, 1, RecoverPlan(1, 1, None, 0)),
-        (8180, 4, RecoverPlan(4, 3, None, 0)),
-        (8188, 4, RecoverPlan(4, 3, 3, 4)),
-        (8190, 4, RecoverPlan(4, 4, 3, 2)),
-        (8192, 1, RecoverPlan(1, 4, None, 0)),
-        (100, 0, RecoverPlan(0, None, None, 0)),
-        (100, -1, RecoverPlan(0, None, None, 0)),
-        (100, 99, RecoverPlan(8, 0, None, 0)),
-    ],
-)
-def test_recoverssms_plan(computed: int, accepted: int, plan: RecoverPlan) -> None:
-    assert recover_plan(computed, accepted, 8, 8, 2048, 5) == plan
+@pytest.mark.parametrize(("entry", "plan"), COMMITS, ids=str)
+def test_recoverssms_plan(
+    entry: tuple[int, int, int, int, int, int], plan: tuple[int, int | None, int | None, int]
+) -> None:
+    assert recover_plan(*entry) == RecoverPlan(*plan)
 
 
 def test_more_accepted_than_run_keeps_what_was_run() -> None:

@@ -1,4 +1,4 @@
-"""Windows from events, made-up drafts, settings that are refused early, and verify rows."""
+"""Windows from events, made-up drafts, and settings that are refused early."""
 
 from __future__ import annotations
 
@@ -9,13 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replaycheck.errors import UsageError
-from replaycheck.schedule.rows import Track
 from replaycheck.schedule.speculation.drafts import draft
 from replaycheck.schedule.speculation.method import Rollback, Setup
-from replaycheck.schedule.speculation.rows import verify_rows
 from replaycheck.schedule.speculation.windows import Window, windows_of
-from replaycheck.schedule.steps import Part, RequestPlan, RowKind
-from replaycheck.schema.arm import Kernel, PoolDtype
+from replaycheck.schema.arm import PoolDtype
 from replaycheck.schema.trace import Speculation
 
 ANSWER = (10, 11, 12, 13, 14, 15)
@@ -87,16 +84,3 @@ def test_settings_at_the_limit_are_accepted() -> None:
     assert Setup(Rollback.RECOVER, 8, PoolDtype.BF16, block=8).block == 8
     assert Setup(Rollback.REPLAY, 8, PoolDtype.FP16, capacity=8).capacity == 8
     assert Setup(Rollback.COPY, 8, PoolDtype.FP16, interval=8).interval == 8
-
-
-def test_verify_rows_cover_the_answers_inputs() -> None:
-    plan = RequestPlan("a", 0, 0, "a", (1, 2, *ANSWER), 2, 8, None, ())
-    windows = windows_of(ANSWER, [event(1, (12, 99), 1)], "t")
-    rows = list(verify_rows(plan, 0, Track(Kernel.CHUNK, Part.TAIL, True, True), 3, windows))
-    assert [(row.a, row.b, row.window, row.accepted) for row in rows] == [
-        (2, 3, 0, 0),
-        (3, 6, 1, 1),
-        (5, 6, 2, 0),
-        (6, 7, 3, 0),
-    ]
-    assert {row.kind for row in rows} == {RowKind.VERIFY} and {row.kernel for row in rows} == {Kernel.RECURRENT}

@@ -8,8 +8,8 @@ import triton
 import triton.language as tl
 
 from replaycheck_kernels.activation import softplus as wanted_softplus
-from replaycheck_kernels.precision import Precision, round_to
-from replaycheck_kernels.triton.elements import outer_sum, softplus, tf32
+from replaycheck_kernels.precision import Precision, Rounding, round_to
+from replaycheck_kernels.triton.elements import fine, outer_sum, parts, softplus, tf32
 
 
 @triton.jit
@@ -44,9 +44,26 @@ def test_softplus(scale: float) -> None:
     assert ((out.double() - truth).abs() / truth).max() < (4 + scale) * 2.0**-24
 
 
-def test_tf32_is_rounded_to_nearest_even() -> None:
-    ties = (torch.arange(512, dtype=torch.int32) * 0x1000 + 0x3F800000).view(torch.float32)
-    x = torch.cat([torch.randn(512), ties])
+def test_tf32_is_cut_as_the_recipe_says() -> None:
+    x = torch.randn(1024)
     out = torch.empty_like(x)
     apply[(1,)](x, out, True, 1024)
-    assert torch.equal(out, round_to(x, Precision.TF32))
+    assert torch.equal(out, round_to(x, Precision.TF32, Rounding.TOWARD_ZERO))
+
+
+@triton.jit
+def split_product(x, y, total, out, N: tl.constexpr, M: tl.constexpr):
+    row, inner = tl.arange(0, N), tl.arange(0, M)
+    x_high, x_middle, x_low = parts(tl.load(x + row[:, None] * M + inner[None, :]), True)
+    y_high, y_middle, y_low = parts(tl.load(y + row[:, None] * M + inner[None, :]), True)
+    at = row[:, None] * N + row[None, :]
+    tl.store(out + at, fine(x_high, x_middle, x_low, y_high, y_middle, y_low, tl.load(total + at), True))
+
+
+def test_products_of_parts_are_fp32_products() -> None:
+    """Of 2^-24 a term: three roundings' worth for what is left out, and the sums of 32 terms."""
+    x, y, total = torch.randn(16, 32), torch.randn(16, 32).exp(), torch.randn(16, 16)
+    out = torch.full((16, 16), torch.nan)
+    split_product[(1,)](x, y, total, out, 16, 32)
+    terms = total.abs().double() + x.abs().double() @ y.abs().double().T
+    assert ((out.double() - total.double() - x.double() @ y.double().T).abs() / terms).max() < 8 * 2.0**-24

@@ -31,6 +31,7 @@ from tests.kernels.cases import (
 )
 
 K, V = 32, 16
+ONE = Layer("kda-one-head", 1, 1)
 POOLS = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 
 
@@ -47,7 +48,7 @@ POOLS = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.f
     ids=lambda value: getattr(value, "name", value),
 )
 def test_errors_are_within_what_the_recipe_predicts(recipe: Recipe, layer: Layer, regime: str) -> None:
-    x = random_inputs((11, 1, 3), K, V, regime, recipe, layer=layer)
+    x = random_inputs((6, 1, 2), K, V, regime, recipe, layer=layer)
     initial = random_states(3, K, V, heads=layer.value_heads)
     assert ratio(RECURRENT_TRITON, x, initial, recipe, recipe) < 1
     found, want = RECURRENT_TRITON(x, initial, (), recipe), RECURRENT_TORCH(x, initial, (), recipe)
@@ -55,15 +56,15 @@ def test_errors_are_within_what_the_recipe_predicts(recipe: Recipe, layer: Layer
 
 
 def test_snapshots_at_chunk_starts_and_the_bits_of_a_restore() -> None:
-    x, initial = random_inputs((70, 5), K, V, recipe=SGLANG), random_states(2, K, V)
+    x, initial = random_inputs((66, 2), K, V, recipe=SGLANG, layer=ONE), random_states(2, K, V, heads=1)
     rows = [tap(1), tap(0), tap(0, sequence=1)]
     found = RECURRENT_TRITON(x, initial, rows, SGLANG)
     assert torch.equal(found.snapshots[1:], initial)
     assert torch.equal(found.snapshots[0], RECURRENT_TRITON(only(x, 0, 64), initial[:1], (), SGLANG).final[0])
     assert relative(found.snapshots, ORACLE_KERNEL(x, initial, rows, SGLANG).snapshots) < 1e-6
-    rest = replace(only(x, 0), **{n: getattr(x, n)[64:70] for n in ("q", "k", "v", "a", "b")}, offsets=(0, 6))
+    rest = replace(only(x, 0), **{n: getattr(x, n)[64:66] for n in ("q", "k", "v", "a", "b")}, offsets=(0, 2))
     again = RECURRENT_TRITON(rest, found.snapshots[:1], (), SGLANG)
-    assert torch.equal(again.o, found.o[64:70]) and torch.equal(again.final[0], found.final[0])
+    assert torch.equal(again.o, found.o[64:66]) and torch.equal(again.final[0], found.final[0])
 
 
 def verify(x: KdaInputs, pool: Tensor, sources: list[int], finals: list[int], steps: list[int]) -> Tensor:
@@ -113,10 +114,13 @@ def drawn(dtype: torch.dtype, seeds: list[int], sequences: int = 1, scale: float
     return pool[sequences:].float(), RECURRENT_TRITON(x, initial, (), SGLANG).final
 
 
-@pytest.mark.parametrize("scale", [1.0, 2.0**-20], ids=["normal", "subnormal"])
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize(
+    ("dtype", "scale"),
+    [(torch.bfloat16, 1.0), (torch.float16, 1.0), (torch.float16, 2.0**-20)],
+    ids=["bf16", "fp16", "fp16-subnormal"],
+)
 def test_stochastic_rounding_goes_to_a_neighbour_and_is_right_on_average(dtype: torch.dtype, scale: float) -> None:
-    runs = [drawn(dtype, [seed], scale=scale) for seed in range(30)]
+    runs = [drawn(dtype, [seed], scale=scale) for seed in range(6)]
     exact = runs[0][1].double()
     unit = spacing(exact, Precision.BF16 if dtype is torch.bfloat16 else Precision.FP16)
     errors = torch.stack([stored.double() - exact for stored, _ in runs]) / unit

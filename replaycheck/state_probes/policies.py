@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from replaycheck.schema.arm import Answers, Arm, CheckpointPolicy, Compiler, Kernel, PoolDtype
 from replaycheck.schema.policy import Policy, SglangPolicy, VllmPolicy
 
-NO_BUFFER, EXTRA_BUFFER = "sglang-no-buffer", "sglang-extra-buffer"
+__all__ = ["EXTRA_BUFFER", "NO_BUFFER", "PLAYED", "POLICIES", "arm_of"]
+
+NO_BUFFER: Final = "sglang-no-buffer"
+EXTRA_BUFFER: Final = "sglang-extra-buffer"
 
 POLICIES: dict[str, Policy] = {
     policy.slug: policy
@@ -26,6 +31,15 @@ POLICIES: dict[str, Policy] = {
     )
 }
 
+PLAYED: tuple[Policy, ...] = (
+    CheckpointPolicy(every=64, turn_end=True, capacity=6),
+    SglangPolicy(cache=NO_BUFFER, capacity=4),
+    SglangPolicy(cache=EXTRA_BUFFER, track_interval=64, budget=90),
+    VllmPolicy(cache="vllm-none", budget=50),
+    VllmPolicy(cache="vllm-align", block=32, tail=16, retain="all"),
+)
+"""One of each kind, with a capacity or a budget: what is played on pools and run through the lab."""
+
 
 def arm_of(
     compiler: Compiler,
@@ -33,6 +47,7 @@ def arm_of(
     kernels: tuple[Kernel, Kernel] = (Kernel.CHUNK, Kernel.CHUNK),
     pool: PoolDtype = PoolDtype.FP32,
 ) -> Arm:
+    """An arm with that policy; answers enter a state as the policy keeps them."""
     answers = Answers.DECODED if policy.keeps_answers else Answers.PREFILLED
     return Arm(
         compiler=compiler,

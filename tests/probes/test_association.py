@@ -1,0 +1,69 @@
+"""Casts of an accumulator that fp32 association separates from the one that is seen, and what isn't one."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from replaycheck.probes.association import Flips, flips
+
+DTYPES = (torch.bfloat16, torch.float16)
+STATE = torch.randn(2, 2, 48, 128, generator=torch.Generator().manual_seed(0)) * 0.2
+"""One row in four is a thousandth of the others, one element in eight of each row a millionth of it."""
+STATE[:, :, ::4] *= 1e-3
+STATE[..., ::8] *= 1e-6
+
+
+def other(order: int) -> Tensor:
+    """The same accumulator summed in another order: an error that goes with the row, not with the element."""
+    draws = torch.Generator().manual_seed(order)
+    row = STATE.square().mean(-1, keepdim=True).sqrt()
+    return STATE + 3e-7 * row * torch.randn(STATE.shape, generator=draws)
+
+
+def bad(may: Flips, stored: Tensor) -> int:
+    return int(may.beyond(stored, STATE).sum())
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("order", range(4))
+def test_a_cast_of_another_order_of_sums_is_a_cast_of_an_accumulator(dtype: torch.dtype, order: int) -> None:
+    stored, may = other(order).to(dtype), flips(STATE, STATE, dtype)
+    off = stored != STATE.to(dtype)
+    assert 0 < int(off.sum()) <= may.allowed
+    assert bad(may, stored) == 0
+    size = float((stored.double() - STATE.to(dtype).double()).norm() / STATE.double().norm())
+    assert 0 < size <= may.relative
+
+
+def test_a_small_element_of_a_large_row_may_be_many_units_away() -> None:
+    """By 2 to 7 ulp on an H200, where a count of units called it broken."""
+    stored, may = other(0).bfloat16(), flips(STATE, STATE, torch.bfloat16)
+    unit = 2.0 ** (STATE.abs().log2().floor() - 7)
+    assert float(((stored.float() - STATE.bfloat16().float()).abs() / unit).max()) >= 2
+    assert bad(may, stored) == 0
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_cut_and_a_second_rounding_are_no_casts(dtype: torch.dtype) -> None:
+    may, nearest = flips(STATE, STATE, dtype), STATE.to(dtype)
+    beyond = nearest.float().abs() > STATE.abs()
+    cut = torch.where(beyond, torch.nextafter(nearest, torch.zeros_like(nearest)), nearest)
+    assert bad(may, cut) > 0.3 * STATE.numel()
+    if dtype is torch.float16:
+        assert bad(may, STATE.bfloat16().half()) > 0.5 * STATE.numel()
+
+
+def test_one_element_that_is_a_unit_off_is_found_and_infinity_is_a_cast() -> None:
+    state = STATE.clone()
+    state[0, 0, 1, 1] = 1e6
+    may, stored = flips(state, STATE, torch.float16), state.half()
+    assert int(may.beyond(stored, state).sum()) == 0
+    stored[0, 0, 1, 1] = 65504
+    assert int(may.beyond(stored, state).sum()) == 1
+    stored = STATE.half()
+    stored[1, 1, 2, 3] = torch.nextafter(stored[1, 1, 2, 3], torch.tensor(9.0, dtype=torch.float16))
+    middle = STATE.clone()
+    middle[1, 1, 2, 3] = STATE.half()[1, 1, 2, 3].float()
+    assert int(flips(middle, STATE, torch.float16).beyond(stored, middle).sum()) == 1
