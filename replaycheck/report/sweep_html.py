@@ -68,11 +68,16 @@ def tradeoff(sweep: Sweep, activation: Activation) -> Chart:
         return Chart(title, "", None, f"{left_out}Nothing to draw.")
     name = f"{title}: tokens computed again from {_span(row.recomputed for row in drawn)}"
     with sheet(name, "tokens computed again", "p99 of |Δ log p|, cold vs warm, nat", (4.8, 3.5)) as drawing:
-        _draw(drawing.axes, drawn, max(row.bytes_stored for row in rows))
+        # Charts of two activations share their scales.
+        _draw(drawing.axes, drawn, max(row.bytes_stored for row in sweep.rows), _highest(sweep.rows))
     return Chart(title, left_out + _see(drawn), drawing.svg)
 
 
-def _draw(axes: Any, rows: Sequence[SweepRow], most: int) -> None:
+def _highest(rows: Sequence[SweepRow]) -> float:
+    return max((value for row in rows for value in (row.total.p99, row.grid.p99) if value), default=1e-3)
+
+
+def _draw(axes: Any, rows: Sequence[SweepRow], most: int, high: float) -> None:
     for (colour, _), pool in zip(SERIES, PoolDtype, strict=False):
         mine = [row for row in rows if row.pool is pool]
         if mine:
@@ -83,7 +88,6 @@ def _draw(axes: Any, rows: Sequence[SweepRow], most: int) -> None:
             )
     cuts = {row.recomputed: row.grid.p99 for row in rows}
     axes.scatter(list(cuts), list(cuts.values()), s=150, marker="_", color=INK, lw=1.4, label="other cuts alone")
-    high = max(value or 0.0 for row in rows for value in (row.total.p99, row.grid.p99)) or 1e-3
     for at in cuts:
         same = [row for row in rows if row.recomputed == at]
         text = ", ".join(dict.fromkeys(row.interval for row in same))

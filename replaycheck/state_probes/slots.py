@@ -53,7 +53,7 @@ def _look(name: str) -> Callable[[Subject], Found]:
         count = sum(seen[rule] for rule in rules)
         wrong = next((problems[rule] for rule in rules if problems[rule]), "")
         if wrong:
-            return broken(f"one of {count} isn't so", wrong, looked_at=count)
+            return broken(f"at least one of {count:,} looks isn't so", wrong, looked_at=count)
         return exact(f"{count:,} looks at {what}", looked_at=count)
 
     return look

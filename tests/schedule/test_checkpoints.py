@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from replaycheck.schedule.checkpoints import positions
+from replaycheck.schedule.prefix.job import Piece
 from replaycheck.schedule.rows import snapshot
-from replaycheck.schedule.steps import Checkpoint, RequestPlan, Source, Written
+from replaycheck.schedule.steps import Checkpoint, Part, RequestPlan, Source, Written
 from replaycheck.schema.arm import CheckpointPolicy
 
 GRID = CheckpointPolicy(every=64)
@@ -37,7 +38,7 @@ def test_the_last_checkpoint_of_an_extend_is_where_sglang_puts_it(
     found = positions(GRID, start, prompt, prompt + 10)
     position, written = found[-1]
     assert position == depth == start + extend // 64 * 64
-    made = snapshot(start, Checkpoint("c", 0, position, written), destination=7)
+    made = snapshot(Piece(start, prompt, Part.TAIL), Checkpoint("c", 0, position, written), destination=7)
     assert made.chunk == chunk == extend // 64
     assert (made.conv_end - 3, made.conv_end - 1) == conv_rows
     assert made.destination == 7

@@ -23,7 +23,7 @@ class Sizes:
 
     Attributes:
         channels, score_channels, operand_channels: key channels that a program of a kernel holds at once.
-        registers, score_registers, operand_registers: of a thread, at most. 128 let a multiprocessor hold 16 warps.
+        registers, score_registers, operand_registers, recurrent_registers: of a thread, at most. 128 let a multiprocessor hold 16 warps.
         values: columns of the state that one program carries; 128 × 32 fp32 are 32 registers a thread.
         u_values: columns of U that the operand kernel makes at once.
         recurrent_values: columns of the state in the recurrent kernel.
@@ -43,6 +43,7 @@ class Sizes:
     state_stages: int = 2
     recurrent_values: int = 8
     recurrent_warps: int = 1
+    recurrent_registers: int | None = None
 
 
 FAST = Sizes()
@@ -143,7 +144,8 @@ def recurrent_forward(
             layout.offsets, taps.rows, steps, slots.sources, slots.destinations, slots.seeds,
             x.lower_bound or 0.0, K**-0.5,
             H=H, HV=HV, K=K, V=V, GW=GW, BV=BV, BOUNDED=x.lower_bound is not None, BETA_BF16=beta_bf16,
-            STOCHASTIC=slots.stochastic, num_warps=sizes.recurrent_warps, **_UNFUSED,
+            STOCHASTIC=slots.stochastic, num_warps=sizes.recurrent_warps,
+            maxnreg=sizes.recurrent_registers, **_UNFUSED,
         )  # fmt: skip
     return o
 

@@ -52,11 +52,11 @@ def recurrence(
     h = hv // (HV // H)
     channel, gate = tl.arange(0, K), tl.arange(0, GW)
     value = tl.program_id(0) * BV + tl.arange(0, BV)
-    size = HV * V * K
+    size, block = HV * V * K, (hv * V + tl.program_id(0) * BV) * K
     # Four elements a thread in every pool dtype: a wider vector would give the sums over K another order.
-    index = tl.multiple_of((hv * V + value[:, None]) * K + channel[None, :], (1, 4))
+    inside = tl.multiple_of(tl.arange(0, BV)[:, None] * K + channel[None, :], (1, 4))
     source = tl.load(sources + sequence).to(tl.int64)
-    S = tl.load(pool + source * size + index, mask=source >= 0, other=0.0).to(tl.float32)
+    S = tl.load(pool + (source * size + block) + inside, mask=source >= 0, other=0.0).to(tl.float32)
     begin, end = tl.load(offsets + sequence), tl.load(offsets + sequence + 1)
     destination = tl.load(destinations + sequence).to(tl.int64)
     seed = tl.load(seeds + sequence)
@@ -72,13 +72,13 @@ def recurrence(
         x = tl.load(v + at_value * V + value).to(tl.float32)
         beta = rounded(sigmoid(tl.load(b + at_value).to(tl.float32)), BETA_BF16)
         if tap >= 0:
-            tl.store(snapshots + tap * size + index, S)
+            tl.store(snapshots + (tap * size + block) + inside, S)
         kn, qn = _unit(raw_k)[None, :], (_unit(raw_q) * scale)[None, :]
         S = S * tl.exp(log_decay(raw_a, rate, bias, bound, BOUNDED))[None, :]
         u = beta * (x - tl.sum(S * kn, 1))
-        S = S + u[:, None] * kn
+        S = tl.fma(u[:, None] + tl.zeros_like(S), kn + tl.zeros_like(S), S)
         tl.store(o + at_value * V + value, tl.sum(S * qn, 1).to(o.dtype.element_ty))
         if step >= 0:
-            tl.store(pool + step * size + index, stored(S, seed + i, index, pool, STOCHASTIC))
-    final = stored(S, seed + end - begin - 1, index, pool, STOCHASTIC)
-    tl.store(pool + destination * size + index, final, mask=destination >= 0)
+            tl.store(pool + (step * size + block) + inside, stored(S, seed + i, block + inside, pool, STOCHASTIC))
+    final = stored(S, seed + end - begin - 1, block + inside, pool, STOCHASTIC)
+    tl.store(pool + (destination * size + block) + inside, final, mask=destination >= 0)
