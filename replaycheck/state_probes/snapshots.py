@@ -30,7 +30,7 @@ __all__ = ["checks"]
 
 LENGTHS = (64, 65, 130, 193)
 """Ends on the grid and off it; one to three boundaries inside."""
-HEADS, KEY, VALUE = 2, 32, 48
+HEADS, KEY, VALUE = 2, 64, 96
 FORMS = ("chunk", "recurrent")
 ONCE = "one direct cast of the fp32 accumulator, element by element"
 

@@ -26,7 +26,9 @@ def provider(path: Path | None = None) -> Provider:
     if not triton.runs_here():
         return Provider("ours", kernels, unavailable={kernel.name: triton.MISSING for kernel in triton.ALL})
     compiled = tuple(
-        ProviderKernel(kind, kernel, triton.CAN, triton.ON_POOL[kernel.name], triton.claim, triton.EXPOSED.get(kernel.name))
+        ProviderKernel(
+            kind, kernel, triton.CAN, triton.ON_POOL[kernel.name], triton.claim, triton.EXPOSED.get(kernel.name)
+        )
         for kind in ModelKind
         for kernel in triton.ALL
     )

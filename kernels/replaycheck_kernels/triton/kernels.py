@@ -83,6 +83,11 @@ def _refuse(name: str, form: str, x: KdaInputs, recipe: Recipe) -> None:
     key, value = x.k.shape[2], x.v.shape[2]
     if key not in _KEYS or value % 16 or not 16 <= value <= 256:
         raise ValueError(f"{name} can't run K={key}, V={value}; K is one of {_KEYS}, V a multiple of 16 up to 256")
+    if form == "chunk" and x.v.is_cuda and (key < 64 or value % 32):
+        raise ValueError(
+            f"{name} can't run K={key}, V={value} on a GPU; K is 64 or 128 there and V a multiple of 32: "
+            "with fewer keys its tiles were seen to give wrong results there"
+        )
     if form == "chunk" and x.lower_bound is not None and recipe.diagonal_form(True) != "direct":
         raise ValueError(
             f"{name} can't run {recipe.name!r} with a lower bound: its reference {recipe.diagonal_form(True)!r} may be a "

@@ -37,7 +37,7 @@ from .parallel_compare import compare_with_whole
 from .parallel_layer import LayerCase, compare_layer
 from .parallel_processes import RankTask, run_ranks
 
-GEOMETRIES = {"8 heads": Geometry(8, 8, 16, 16), "8 heads, 16 of values, V ≠ K": Geometry(8, 16, 16, 24)}
+GEOMETRIES = {"8 heads": Geometry(8, 8, 64, 64), "8 heads, 16 of values, V ≠ K": Geometry(8, 16, 64, 96)}
 LENGTHS = (1, 63, 64, 65, 129)
 """Round the chunk of 64 tokens."""
 TOKENS = tuple((7 * i * i + 3 * i + 1) % 96 + 32 for i in range(200))
