@@ -51,7 +51,7 @@ def test_warm_equals_split_rounded_over_two_ranks_bit_for_bit(model: Path) -> No
         assert warm.proven_hits == warm.expected_hits == len(warm.restores) > 1
         assert same_logits(warm, rounded)
         assert same_restores(warm, rounded)
-    assert found[0].restores[0].temporal.shape == (3, 2, 32, 32)
+    assert found[0].restores[0].temporal.shape == (3, 2, 64, 64)
 
 
 @pytest.mark.parametrize("method", Rollback, ids=str)

@@ -104,7 +104,7 @@ def test_a_recording_says_where_each_turn_is_booked_and_what_it_continued(matrix
     assert [(r.position, r.label) for r in recording.restores] == [
         (plan.start, str(plan.restore.written)) for plan in hits if plan.restore
     ]
-    assert recording.restores[0].temporal.shape == (3, 2, 32, 32)
+    assert recording.restores[0].temporal.shape == (3, 2, 64, 64)
     assert recording.restores[0].layers == (0, 1, 3)
     assert recording.kernels == {
         "tail": frozenset({"ours/chunk-emulator"}),

@@ -31,8 +31,8 @@ class Sizes:
 
     Measured on an H200 (K = V = 128, H = 32, 8,192 tokens, bf16, µs a kernel), what was tried beside the defaults:
     diagonal blocks 466 (at most 128 registers: 573; 168: 461), scores 247 (8 warps and 128 registers: 356; 64 channels:
-    304), operands 172 (128 registers: 210), states 238 (2 stages: 302; 16 values: 572; 64 values, 8 warps: 436). Decode of 64
-    sequences, share of the copy bandwidth: 0.87 (no limit of registers: 0.81; 16 values and 128 registers: 0.85).
+    304), operands 172 (128 registers: 210), states 238 (2 stages: 302; 16 values: 572; 64 values, 8 warps: 436). Decode of
+    64 sequences, share of the copy bandwidth: 0.87 (no limit of registers: 0.81; 16 values and 128 registers: 0.85).
     """
 
     channels: int = 32

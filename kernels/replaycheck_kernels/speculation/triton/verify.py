@@ -13,9 +13,9 @@ from ..window import Windows
 from .activation import decay_of, normalised
 from .support import check, check_plan, rsqrt
 
-VALUES, WARPS = 8, 1
-"""Rows of V and warps a program. Within one warp no sum needs a barrier, and 8 × 128 fp32 are 32 registers a lane; few rows
-give enough programs at the batch sizes of decoding."""
+VALUES, WARPS = 4, 1
+"""Rows of V and warps a program; within one warp no sum needs a barrier. Measured on an H200 (69 layers, 12 heads, 4 requests
+of 8 positions, a graph, µs): 714; with 8 rows 808, with 16 975, with 32 rows and 4 warps 1,044."""
 
 
 @triton.jit
