@@ -61,7 +61,9 @@ def flips(accumulator: Tensor, initial: Tensor, dtype: torch.dtype) -> Flips:
     unit = spacing(final, PRECISION[dtype])
     crossed = torch.clamp(apart * sqrt(2 / pi) / unit, max=1.0)
     moved = torch.maximum(unit, apart).square()
-    mean, deviation = float((crossed * moved).sum()), float((crossed * moved.square()).sum().sqrt())
+    # Of two numbers that lie δ apart the casts differ by Δ with E[Δ²] ≤ δ² + |δ|·unit.
+    mean = float((apart * sqrt(2 / pi) * unit + apart.square()).sum())
+    deviation = float((crossed * moved.square()).sum().sqrt())
     size = float(final.norm())
     relative = sqrt(mean + _SIGMAS * deviation) / size if size else 0.0
     return Flips(unit / 2 + sqrt(2 * log(final.numel())) * apart, float(crossed.sum()), relative)

@@ -12,7 +12,7 @@ from multiprocessing import active_children, get_context
 from replaycheck.compare.group import GroupComparison
 from replaycheck.errors import EngineEnvironmentError
 
-from .worker import Task, one_thread, replay_groups
+from .worker import Task, keep_memory, one_thread, replay_groups
 
 BYTES_A_WORKER = 3 * 2**30
 """Measured: a worker of the quick matrix (90 arms) holds up to 2.6 GB."""
@@ -67,4 +67,5 @@ def replay_all(tasks: Sequence[Task], workers: int) -> Iterator[GroupComparison]
 def _start() -> None:
     """In a worker: an interrupt is the parent's to handle, which then ends its workers."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    keep_memory()
     one_thread()

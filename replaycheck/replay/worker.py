@@ -5,6 +5,7 @@ On the CPU a worker has one thread and one group; more groups, more workers. A G
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -26,6 +27,9 @@ from replaycheck_kernels.recipe import preset
 
 from .activation import activated_outside
 
+_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
+"""Of glibc's malloc.h."""
+
 
 @dataclass(frozen=True)
 class Task:
@@ -43,6 +47,18 @@ class Task:
 def one_thread() -> None:
     """A sum that is split over threads may have other bits for another batch; processes share the cores instead."""
     torch.set_num_threads(1)
+
+
+def keep_memory() -> None:
+    """Ask glibc to reuse freed blocks of any size: by default each tensor of a pass is mapped, zeroed and unmapped again.
+
+    Measured: 13 % of a group's time (agent_tool_loop, 90 arms: 37.4 s and 32.7 s in one run, with cProfile). Another libc
+    goes on as it was.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_M_MMAP_MAX, 0)
+        mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
 
 
 @lru_cache(maxsize=4)
