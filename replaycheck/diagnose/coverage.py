@@ -19,7 +19,8 @@ def kernel_error(evidence: Evidence) -> Finding | None:
     if not failed:
         return None
     lines = [f"{probe.name}: {probe.sentence}" for probe in failed]
-    return evidence.finding("RC110", f"{len(failed)} kernel probes exceed the error that the recipe predicts.", lines)
+    sentence = "1 kernel probe exceeds" if len(failed) == 1 else f"{len(failed)} kernel probes exceed"
+    return evidence.finding("RC110", f"{sentence} the error that the recipe predicts.", lines)
 
 
 def missed_hits(evidence: Evidence) -> Finding | None:
