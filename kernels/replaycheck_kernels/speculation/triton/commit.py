@@ -15,7 +15,8 @@ from .support import check, check_plan, rsqrt
 
 VALUES, WARPS = 16, 2
 """Rows of V and warps a program of the rebuild; each tile of V computes a token's decay again. Measured on an H200 (69
-layers, 12 heads, 4 requests of 8 positions, a graph, µs): 164; (32, 2) 173, (64, 4) 192, (64, 8) 206, (128, 8) 214, (32, 4) 264."""
+layers, 12 heads, 4 requests of 8 positions, a graph, µs): 164; (32, 2) 173, (64, 4) 192, (64, 8) 206, (128, 8) 214,
+(32, 4) 264."""
 
 CHANNELS = 256
 """Channels a program of the compaction."""
