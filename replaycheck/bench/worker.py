@@ -41,8 +41,10 @@ def build(setup: Setup) -> Side:
     """Threads and autotuning first: both hold for the whole process."""
     import torch
 
+    from replaycheck.replay.worker import keep_memory
     from replaycheck_kernels.providers.tuning import bound_autotuning
 
+    keep_memory()  # on both sides, as a run's workers do
     torch.set_num_threads(setup.threads)
     if setup.device == "cuda":
         bound_autotuning(setup.autotune)

@@ -85,6 +85,12 @@ _TAPS = {
     ),
 }
 
+_NOT_ADAPTED = {
+    "sglang/helion": "no adapter: its kernels need the package helion, without which they don't import",
+    "sglang/cutedsl_kda": "no adapter: it needs CUTLASS's Python package, without which it doesn't import",
+}
+"""Further kernels of KDA in the package."""
+
 
 def provider(path: Path | None = None) -> Provider:
     """Load the kernels from the installed package or from ``path``.
@@ -119,7 +125,7 @@ def provider(path: Path | None = None) -> Provider:
         return [ProviderKernel(kind, kernel, can, call, choose, expose)]
 
     kernels, unavailable = collect(dict.fromkeys(plan, load))
-    return Provider("sglang", kernels, modules.version, SOURCE.tested, unavailable)
+    return Provider("sglang", kernels, modules.version, SOURCE.tested, {**unavailable, **_NOT_ADAPTED})
 
 
 def _grid(inputs: KdaInputs) -> str:
