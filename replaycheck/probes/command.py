@@ -27,10 +27,11 @@ from replaycheck.schema.probe_times import ProbeTimes
 from replaycheck.schema.result import ProbeResult
 from replaycheck.schema.trace import Group
 from replaycheck.subjects.lab.kernels import KernelChoice
+from replaycheck_kernels.providers.loading import OURS
 
 from .collection import kernel_probes, learnt_decays
 from .recorder import record
-from .table import OURS, Request, Say, probe_table, providers
+from .table import Request, Say, probe_table, providers
 
 
 def probe_kernels(

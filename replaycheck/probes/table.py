@@ -22,6 +22,7 @@ from replaycheck.schema.probe_times import ProbeTimes, RowTimes
 from replaycheck.schema.result import ProbeResult
 from replaycheck_kernels.contract import KdaInputs, KdaOutput, SnapshotRow
 from replaycheck_kernels.providers import MissingPackage, Provider, ProviderError, ProviderKernel, load_provider
+from replaycheck_kernels.providers.loading import ENGINES, OURS
 from replaycheck_kernels.recipe import Recipe
 
 from .isolated import Isolated, isolated_cells
@@ -29,9 +30,6 @@ from .properties import NAMES, PROPERTIES
 from .recording import Recording
 from .subject import DEVICE, INTERPRETED, SMALL, STEPWISE, Learnt, Sizes, Subject
 from .timed import Timed, timed
-
-OURS = "ours"
-_ENGINES = ("fla", "sglang", "vllm")
 
 AUTOTUNE = 2
 """Configurations that are timed unless one asks for more: one may not fit the device, and each costs seconds."""
@@ -79,7 +77,7 @@ def providers(request: Request) -> list[tuple[str, Provider]]:
     """
     try:
         loaded = [
-            (spec, load_provider(spec, request.path if spec in _ENGINES else None))
+            (spec, load_provider(spec, request.path if spec in ENGINES else None))
             for spec in dict.fromkeys(request.specs)
         ]
     except MissingPackage as error:
@@ -168,7 +166,7 @@ def _cells(job: Job, request: Request, recording: Path | None) -> Iterator[Timed
     subject = _subject(job, request)
     if job.spec == OURS and (request.device == "cpu" or request.spoil is not None):
         return (timed(name, subject) for name in NAMES)
-    path = request.path if job.spec in _ENGINES else None
+    path = request.path if job.spec in ENGINES else None
     return isolated_cells(Isolated(job.spec, path, subject, request.autotune, recording, request.limit))
 
 

@@ -66,7 +66,9 @@ def _judged(result: Result) -> tuple[str, str]:
         return "Can't say yet", f"Too few traces for a verdict. {_same(result, exact)}".strip()
     if verdict == "fail":
         failed = listed(gate.name for gate in result.gates if gate.verdict == "fail")
-        return "A gate failed", f"{failed} failed. {_same(result, exact)}".strip()
+        # What the exact cells say comes first: it is what was asked.
+        short = "Not by storing and restoring, but a gate failed" if exact else "Can't say: a gate failed"
+        return short, f"{failed} failed. {_same(result, exact)}".strip()
     if not exact:
         return "Not beyond the gates", "Every gate passed; no comparison that must have the same bits was made."
     total = [cell for cell in result.cells if cell.effect is Effect.TOTAL and cell.bits_differ]

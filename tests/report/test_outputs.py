@@ -86,6 +86,15 @@ def test_without_evidence_the_answer_is_neither_yes_nor_no(write_run: Write, ver
     assert answer(result.model_copy(update={"summary": summary})).short.startswith("Can't say")
 
 
+def test_a_failed_gate_does_not_hide_what_the_exact_cells_say(write_run: Write) -> None:
+    """A kernel outside its recipe fails a run in which storing and restoring changed nothing."""
+    result = read_result(Run(write_run()))
+    summary = result.summary.model_copy(update={"verdict": "fail"})
+    failed = result.model_copy(update={"summary": summary})
+    assert answer(failed).short == "Not by storing and restoring, but a gate failed"
+    assert answer(failed.model_copy(update={"cells": ()})).short == "Can't say: a gate failed"
+
+
 def test_junit_has_a_failure_for_fail_and_an_error_for_no_evidence(write_run: Write) -> None:
     run = write_run(fault=True)
     result = result_of(run)

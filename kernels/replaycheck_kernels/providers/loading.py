@@ -12,7 +12,10 @@ from .provider import MissingPackage, Provider, ProviderError
 GROUP = "replaycheck.kernels"
 """Entry point group in which another package announces a factory: ``name = "pkg.mod:factory"``."""
 
-BUILT_IN = ("ours", "fla", "sglang", "vllm")
+OURS = "ours"
+ENGINES = ("fla", "sglang", "vllm")
+"""Providers whose files may lie in a folder of their own."""
+BUILT_IN = (OURS, *ENGINES)
 
 Factory = Callable[..., object]
 
@@ -34,7 +37,7 @@ def load_provider(spec: str, path: Path | None = None) -> Provider:
         built: Provider = module.provider(path)
         return built
     if path is not None:
-        raise ProviderError(f"--kernels-path is for {', '.join(BUILT_IN[1:])}; {spec!r} brings its own files")
+        raise ProviderError(f"--kernels-path is for {', '.join(ENGINES)}; {spec!r} brings its own files")
     found = (_imported(spec) if ":" in spec else _announced(spec))()
     if not isinstance(found, Provider):
         raise ProviderError(f"{spec!r} returned a {type(found).__name__}; its factory must return a Provider")

@@ -18,14 +18,15 @@ from replaycheck.errors import EngineEnvironmentError, UsageError
 from replaycheck.schema.arm import Arm, Compiler, PoolDtype, Rollback
 from replaycheck_kernels.contract import KdaInputs, KdaOutput, SnapshotRow, SnapshotSource, StateKernel, concatenate
 from replaycheck_kernels.providers import MissingPackage, Provider, ProviderError, ProviderKernel, load_provider
+from replaycheck_kernels.providers.loading import ENGINES, OURS
 from replaycheck_kernels.recipe import PRESETS, Recipe
 from replaycheck_kernels.registry import ours
 
 from .pool import TORCH_DTYPE
 from .rollback import no_recover
 
-OURS = "ours"
-_ENGINES = ("fla", "sglang", "vllm")
+__all__ = ["OURS", "FormKernel", "KernelChoice", "LabKernels", "claimed_recipe", "lab_kernels"]
+
 _FORMS = ("chunk", "recurrent")
 _ALL_POOLS = frozenset(PoolDtype)
 
@@ -113,7 +114,7 @@ def lab_kernels(choice: KernelChoice, recipe: Recipe) -> LabKernels:
 
 def _provider(choice: KernelChoice) -> Provider:
     try:
-        return load_provider(choice.spec, choice.path if choice.spec in _ENGINES else None)
+        return load_provider(choice.spec, choice.path if choice.spec in ENGINES else None)
     except MissingPackage as error:
         raise EngineEnvironmentError(str(error)) from None
     except ProviderError as error:
