@@ -1,7 +1,7 @@
 """``probe kernels``: a table, and with ``--out`` a folder.
 
 environment.json   versions, device, command, times
-probe.json         the table; on the CPU the same inputs and seed give the same bytes
+result.json        the table; on the CPU the same inputs and seed give the same bytes
 times.json         seconds a kernel and property, and the configurations that autotuning chose
 probe.html         the same for reading
 """
@@ -56,7 +56,7 @@ def probe_kernels(
     if run:
         environment = finished(environment)
         write_json(run.environment, environment)
-        write_json(run.path / "probe.json", table)
+        write_json(run.path / "result.json", table)
         write_json(run.path / "times.json", times)
         write_atomically(run.path / "probe.html", probe_page(table, times, environment).encode("utf-8"))
     return table, times

@@ -116,7 +116,19 @@ def read_result(run: Run) -> Result:
     """``result.json``; :class:`UsageError` if the run never finished or the file is damaged."""
     if not run.result.exists():
         raise UsageError(f"the run in {str(run.path)!r} has no result.json; finish it with run --resume {run.path}")
+    refuse_probe_table(run)
     return read_json(run.result, Result, _ADVICE)
+
+
+def refuse_probe_table(run: Run) -> None:
+    """``probe kernels`` writes a result.json, too; its page is written at once, and it has no cells to judge again."""
+    with run.result.open("rb") as file:
+        file.seek(max(0, run.result.stat().st_size - 4096))  # keys are sorted: "verb" is among the last
+        if b'"verb": "probe kernels"' in file.read():
+            raise UsageError(
+                f"{str(run.path)!r} holds a table of `replaycheck probe kernels`, not a run; "
+                "read probe.html there, or give the folder of a run"
+            )
 
 
 def read_environment(run: Run) -> Environment:

@@ -1,4 +1,4 @@
-"""probe.json: what ``probe kernels`` found, kernel by kernel and property by property. No path or time in it."""
+"""result.json of ``probe kernels``: what it found, kernel by kernel and property by property. No path or time in it."""
 
 from __future__ import annotations
 
@@ -58,6 +58,7 @@ class ProbeProperty(Record):
 
 class ProbeTable(Record):
     schema_version: Literal[1] = 1
+    verb: Literal["probe kernels"] = Field(default="probe kernels", description="tells this result.json from a run's")
     device: str
     autotune: int | None = Field(
         default=None, description="most configurations that Triton timed for a kernel; 0: all; null: it didn't autotune"

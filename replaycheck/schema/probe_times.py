@@ -1,4 +1,4 @@
-"""times.json: how long ``probe kernels`` took. Beside probe.json, which holds nothing that differs between two runs."""
+"""times.json: how long ``probe kernels`` took. Beside result.json, which holds nothing that differs between two runs."""
 
 from __future__ import annotations
 

@@ -202,13 +202,15 @@ def test_without_options_the_command_keeps_the_probes_of_a_run(replaycheck: Call
     ]
     assert {probe["verdict"] for probe in printed["probes"]} == {"pass"}
     written = tmp_path / "out"
-    assert json.loads((written / "probe.json").read_text()) == printed
+    assert json.loads((written / "result.json").read_text()) == printed
     jsonschema.validate(printed, ProbeTable.model_json_schema())
     numbers = ProbeTable.model_validate(printed).rows[0].cell("error").numbers
     assert {"recorded decay", "learnt-0 decay", "mild decay, bf16 pool"} <= {each.where for each in numbers}
-    assert {path.name for path in written.iterdir()} == {"environment.json", "probe.html", "probe.json", "times.json"}
+    assert {path.name for path in written.iterdir()} == {"environment.json", "probe.html", "result.json", "times.json"}
     again = replaycheck("probe", "kernels", "--out", written)
     assert (again.code, "already holds a run" in again.err) == (2, True)
+    judged = replaycheck("gate", written)
+    assert (judged.code, "holds a table of `replaycheck probe kernels`, not a run" in judged.err) == (2, True)
 
 
 def test_a_planted_fault_breaks_cells_and_fails(replaycheck: Callable[..., Any]) -> None:
