@@ -1,6 +1,6 @@
 # make run    the main job: the shipped model and traces, a verdict, a report
 # make test   everything that CI checks
-# make bench  speed: kernels, and whole runs beside transformers; about five minutes. On a GPU: make bench DEVICE=cuda
+# make bench  speed: kernels, state operations, whole runs; about five minutes. On a GPU: make bench DEVICE=cuda
 #
 # PYTHON       the interpreter for .venv (3.11 or newer)
 # DEVICE       of make bench: cpu or cuda
@@ -25,6 +25,7 @@ test: lint types imports units
 
 bench: .venv/.installed-dev
 	@$(BIN)/replaycheck bench kernels --device $(DEVICE) --kernels $(KERNELS)
+	@$(BIN)/replaycheck bench state --device $(DEVICE)
 	@$(BIN)/replaycheck bench run --device $(DEVICE)
 
 lint: .venv/.installed-dev

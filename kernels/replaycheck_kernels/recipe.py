@@ -88,9 +88,9 @@ class Recipe:
     norm: Norm = "divide"
     """(2) x / √(Σx² + ε), x·(1 / √…) or x·rsqrt(…)."""
     recurrent_norm: Norm = "divide"
-    beta_site: Literal["kernel", "outside", "nowhere"] = "kernel"
-    """Where the sigmoid of beta is applied: inside the kernel in fp32, outside in the activation dtype, or (a fault)
-    not at all."""
+    beta_site: Literal["kernel", "outside", "nowhere", "twice"] = "kernel"
+    """Where the sigmoid of beta is applied: inside the kernel in fp32, outside in the activation dtype, or (faults)
+    not at all or by caller and kernel both."""
     decay_site: Literal["kernel", "outside"] = "kernel"
     grid_origin: Literal["extend", "absolute"] = "extend"
     rounding: Rounding = Rounding.NEAREST
@@ -98,6 +98,20 @@ class Recipe:
     """How tf32 operands are rounded, if not as the rest: a tensor core drops the low bits of an fp32 register that the
     compiler hasn't rounded. Measured on an H200 for five chunk kernels (``probe kernels``, recipe): with cut operands 0.1 to
     0.8 % of the elements of reduced intermediates differ from the emulator's, with rounded ones or fp32 4.8 to 7.9 %."""
+
+    # What no right kernel does: seeded faults in the arithmetic. Only kernels in torch run these.
+    norm_epsilon: float = 1e-6
+    """Under the root of the norms of q and k. Without it a key of zeros becomes NaN."""
+    decay_rule: Literal["given", "swapped"] = "given"
+    """Swapped: softplus where a lower bound was given, and a bound of −5 where none was."""
+    decay_bias: Literal["added", "dropped"] = "added"
+    decay_unit: Literal["matched", "mixed"] = "matched"
+    """Mixed: a log decay in nat is the exponent of 2, which makes every decay its 0.69th power."""
+    decay_at: Literal["first", "last"] = "first"
+    """Last: the delta reads and the output sees the state before the token's own decay, which is applied after both."""
+    scale_times: Literal[0, 1, 2] = 1
+    """How often K^-½ is applied to q."""
+    conv_activation: Literal["silu", "none"] = "silu"
 
     def precisions(self) -> dict[str, Precision]:
         """The rounding points by name."""
@@ -160,6 +174,14 @@ SGLANG_SMALL_GRID = replace(
 """``chunk_kda`` where sequences' chunks × heads ≤ 256 (S:kda.py:1203-1232): the diagonal is fused into the kernel of the
 inverse. Its inverse stays in registers, cast as the stored one is (S:chunk_intra.py:550-559)."""
 
+SGLANG_HELION = replace(
+    SGLANG,
+    name="sglang-helion",
+    diagonal="middle",  # (7) S:../helion/kda_prefill.py, min(anchor + 8, end - 1), with or without a lower bound
+    q_scaled=FP32,  # (17) S:../helion/kda_prefill.py, q·scale·2^G is rounded once
+)
+"""``chunk_kda`` in Helion: eight tokens of 16 depend on a later one, whatever the decay."""
+
 SGLANG_GDN = replace(
     SGLANG,
     name="sglang-gdn",
@@ -198,7 +220,18 @@ FLA = replace(
 """``chunk_kda``, ``chunk_gated_delta_rule`` and their fused recurrent forms."""
 
 PRESETS = {
-    recipe.name: recipe for recipe in (EXACT, ORACLE, SGLANG, SGLANG_DIRECT, SGLANG_SMALL_GRID, SGLANG_GDN, VLLM, FLA)
+    recipe.name: recipe
+    for recipe in (
+        EXACT,
+        ORACLE,
+        SGLANG,
+        SGLANG_DIRECT,
+        SGLANG_SMALL_GRID,
+        SGLANG_HELION,
+        SGLANG_GDN,
+        VLLM,
+        FLA,
+    )
 }
 
 

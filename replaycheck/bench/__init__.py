@@ -9,6 +9,9 @@ whole             ``bench run``: the lab and transformers on the same sessions, 
 workload          sessions of equal shape as schedules of a cold and a warm arm
 sides, worker     one process a side: ``lab_side``, ``transformers_side``; ``processes`` talks to them
 sharing, profile  what arms share; what share of the replay stage is spent in kernels
+state             ``bench state``: verify, commit, slot copies; ``state_calls`` ours, ``state_vllm``, ``state_sglang``
+state_world       their tensors; ``state_graph``: no call waits for the host
+scale             ``bench scale``: whole runs at growing sizes; ``sessions`` their traces, ``context`` a token's cost
 figures, table    samples to figures; figures to text
 ================  ================================================================================================
 

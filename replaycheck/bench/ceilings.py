@@ -37,10 +37,11 @@ class Ceilings:
 def measure(seed: int) -> Ceilings:
     """Both ceilings of the current GPU. Random data: a product of zeros runs faster than any real one."""
     draws = torch.Generator(device="cuda").manual_seed(seed)
-    return Ceilings(_copy_rates(draws), _matmul_rates(draws))
+    return Ceilings(copy_rates(draws), _matmul_rates(draws))
 
 
-def _copy_rates(draws: torch.Generator) -> tuple[float, ...]:
+def copy_rates(draws: torch.Generator) -> tuple[float, ...]:
+    """Bytes read plus bytes written a second, of each timed copy."""
     source = torch.empty(COPY_BYTES, dtype=torch.uint8, device="cuda").random_(generator=draws)
     target = torch.empty_like(source)
     times = in_turn([lambda: target.copy_(source)], RUNS, "cuda")[0]

@@ -14,8 +14,8 @@ from replaycheck.errors import UsageError
 from replaycheck.json_files import write_json
 from replaycheck.model.checkpoint import open_checkpoint
 from replaycheck.replay.environment import describe, finished
-from replaycheck.replay.run import task
 from replaycheck.replay.settings import Settings, require_device
+from replaycheck.replay.stage import work_of
 from replaycheck.replay.store import Run, create_run
 from replaycheck.schema.bench import Bench
 from replaycheck.schema.environment import Environment
@@ -62,7 +62,7 @@ def run(settings: Settings, options: RunOptions, out: Path | None, say: Say) -> 
     """
     setup = _setup(settings, options)
     given = _run_settings(settings, options, setup)
-    place = _Place.make(settings.device, given, out)
+    place = Place.make(settings.device, given, out)
     found = compare_sides(setup, options.sizes, options.alone, options.repeats, options.against, say)
     if options.sharing:
         say("what arms share")
@@ -74,7 +74,8 @@ def run(settings: Settings, options: RunOptions, out: Path | None, say: Say) -> 
         chosen = range(len(settings.groups))[: options.groups or None]
         say(f"profile of {len(chosen)} groups of {settings.suite.name} with {len(settings.arms)} arms")
         figures, targets = profile_figures(
-            settings.suite.name, profile([task(settings, index) for index in chosen], settings.device, say)
+            settings.suite.name,
+            profile(work_of(settings), [settings.groups[index] for index in chosen], settings.device, say),
         )
         found.figures += figures
         found.targets += targets
@@ -156,7 +157,7 @@ def kernels(
     found: Subjects = subjects(split_specs(specs), path, device)
     given = {"kernels": ",".join(split_specs(specs)), "runs": str(runs), "seed": str(seed)}
     given |= _tuning(device, autotune)
-    place = _Place.make(device, given, out)
+    place = Place.make(device, given, out)
     figures, targets, notes = bench_kernels(found, device, runs, seed, say=say)
     return place.keep(
         Bench(
@@ -173,16 +174,16 @@ def kernels(
 
 
 @dataclass(frozen=True)
-class _Place:
+class Place:
     """Where a bench runs, and the folder that it goes to, if any."""
 
     environment: Environment
     folder: Run | None
 
     @staticmethod
-    def make(device: str, given: Mapping[str, str], out: Path | None) -> _Place:
+    def make(device: str, given: Mapping[str, str], out: Path | None) -> Place:
         environment = describe(given, device, _accelerator(device))
-        return _Place(environment, create_run(environment, out) if out else None)
+        return Place(environment, create_run(environment, out) if out else None)
 
     @property
     def device_name(self) -> str:

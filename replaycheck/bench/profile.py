@@ -16,7 +16,8 @@ from time import perf_counter
 from typing import Any
 
 from replaycheck.replay.pool import GROUPS_ON_A_GPU
-from replaycheck.replay.worker import Task, one_thread, replay_groups
+from replaycheck.replay.worker import Work, one_thread, replay_groups
+from replaycheck.schema.trace import Group
 
 from .sides import wait
 
@@ -58,17 +59,19 @@ class Profile:
         return None if self.kernels is None else self.kernels / self.wall
 
 
-def profile(tasks: Sequence[Task], device: str, say: Callable[[str], None] = lambda _: None) -> Profile:
-    """Profile the replay of ``tasks``, grouped as a run groups them: several in lockstep on a GPU, one by one on the CPU."""
+def profile(
+    work: Work, groups: Sequence[Group], device: str, say: Callable[[str], None] = lambda _: None
+) -> Profile:
+    """Profile the replay of ``groups``, taken as a run groups them: several in lockstep on a GPU, one by one on the CPU."""
     one_thread()
     size = GROUPS_ON_A_GPU if device == "cuda" else 1
-    batches = [tasks[first : first + size] for first in range(0, len(tasks), size)]
+    batches = [groups[first : first + size] for first in range(0, len(groups), size)]
 
     def replay() -> float:
         wait(device)
         begin = perf_counter()
         for batch in batches:
-            replay_groups(batch)
+            replay_groups(work, batch)
         wait(device)
         return perf_counter() - begin
 

@@ -153,6 +153,97 @@ def kernels(
     _show(bench_kernels(specs, kernels_path, device, runs, seed, autotune, out, Progress()), as_json)
 
 
+@command.command(
+    epilog=options.example(
+        "replaycheck bench state",
+        "replaycheck bench state --device cuda --kernels-path unpacked --out reports/bench-state",
+    )
+)
+@click.option(
+    "--kernels", "specs", multiple=True, metavar="NAME", help="Whose: ours, vllm, sglang; repeatable. [default: all]"
+)
+@options.kernels_path_option
+@options.device_option
+@click.option(
+    "--requests",
+    type=_COUNT,
+    multiple=True,
+    metavar="N",
+    help="Requests a step; repeatable. [default: 2, 3; GPU 4, 16]",
+)
+@click.option(
+    "--runs", type=click.IntRange(min=2), default=20, show_default=True, metavar="N", help="Timed calls of each."
+)
+@options.seed_option
+@options.out_option
+@options.json_option
+def state(
+    specs: tuple[str, ...],
+    kernels_path: Path | None,
+    device: str,
+    requests: tuple[int, ...],
+    runs: int,
+    seed: int,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """RecoverSSM's verify and commit, native verify and fused slot copies, beside engines' own and plain copies.
+
+    On a GPU: one rank of Kimi-K3 (69 layers, 12 of 96 heads, windows of 8), in CUDA graphs. On the CPU: a small one, ratios.
+    """
+    from replaycheck.bench.state_command import state as bench_state
+    from replaycheck.cli.progress import Progress
+
+    _show(bench_state(specs, kernels_path, device, requests, runs, seed, out, Progress()), as_json)
+
+
+@command.command(
+    epilog=options.example(
+        "replaycheck bench scale --subject null --observations 20000 --sessions 500 --no-context",
+        "replaycheck bench scale --subject lab --subject null --observations 100000 --observations 1000000",
+    )
+)
+@click.option(
+    "--subject",
+    "subjects",
+    multiple=True,
+    metavar="NAME",
+    help="lab, null or pkg.mod:factory; repeatable. [default: null]",
+)
+@click.option(
+    "--observations", type=_COUNT, multiple=True, metavar="N", help="About so many; repeatable. [default: 100000]"
+)
+@click.option(
+    "--sessions",
+    type=_COUNT,
+    multiple=True,
+    metavar="N",
+    help="Memory at so many tiny sessions of the null subject; repeatable.",
+)
+@click.option("--workers", type=_COUNT, default=1, show_default=True, metavar="N", help="Processes of each run.")
+@click.option(
+    "--context/--no-context", default=True, show_default=True, help="A token's cost in the lab up to 4k context."
+)
+@options.out_option
+@options.json_option
+def scale(
+    subjects: tuple[str, ...],
+    observations: tuple[int, ...],
+    sessions: tuple[int, ...],
+    workers: int,
+    context: bool,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Whole runs at growing sizes: observations a second, peak memory, share of the CPU time outside the subject."""
+    from replaycheck.bench.scale_command import ScaleOptions
+    from replaycheck.bench.scale_command import scale as bench_scale
+    from replaycheck.cli.progress import Progress
+
+    asked = ScaleOptions(subjects or ("null",), observations or (100_000,), sessions, workers, context)
+    _show(bench_scale(asked, out, Progress()), as_json)
+
+
 def _show(bench: Bench, as_json: bool) -> None:
     from replaycheck.bench.table import bench_text
 

@@ -38,10 +38,10 @@ class Target(Record):
 
 
 class Bench(Record):
-    """One ``bench run`` or ``bench kernels``."""
+    """One ``bench run``, ``bench kernels``, ``bench state`` or ``bench scale``."""
 
     schema_version: Literal[1] = 1
-    kind: Literal["run", "kernels"]
+    kind: Literal["run", "kernels", "state", "scale"]
     device: str = Field(description="cpu or cuda")
     device_name: str = Field(description="model of the processor or accelerator; unknown where the system doesn't say")
     versions: dict[str, str | None] = Field(

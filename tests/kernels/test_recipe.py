@@ -235,7 +235,7 @@ def test_presets_have_their_own_names_and_say_what_they_promise() -> None:
     assert set(ORACLE.precisions().values()) == {Precision.FP64}
     assert SGLANG.recurrent_qk is Precision.FP32
     assert {f.name for f in fields(Recipe)} > set(EXACT.precisions())
-    choices = "exact, fla, oracle, sglang, sglang-direct, sglang-gdn, sglang-small-grid, vllm"
+    choices = "exact, fla, oracle, sglang, sglang-direct, sglang-gdn, sglang-helion, sglang-small-grid, vllm"
     with pytest.raises(ValueError, match=f"unknown recipe 'vlm'; choose one of {choices}"):
         preset("vlm")
 

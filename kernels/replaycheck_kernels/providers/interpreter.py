@@ -9,7 +9,7 @@ Found in Triton 3.8.0's ``runtime/interpreter.py``, which keeps bf16 as uint16:
 2. autotuning needs a driver as soon as there are two configurations: the first one is taken;
 3. ``range`` yields Python integers, on which kernels call ``.to(dtype)``;
 4. an alias such as ``exp = tl.exp`` keeps the unpatched function, as launches patch the attributes of ``tl``;
-5. functions of ``libdevice`` return None: ``tl``'s function of the same name stands in.
+5. functions of ``libdevice`` return None: ``tl``'s function of the same name stands in, in what Helion generates, too.
 """
 
 from __future__ import annotations
@@ -62,6 +62,7 @@ def repair_triton() -> None:
     sums = ((interpreter.ReduceOps, "sum"), (interpreter.ScanOps, "cumsum"))
     _Bf16(interpreter.TensorHandle, tl).apply(interpreter.InterpreterBuilder, sums)
     KernelModules.after_load.append(repair_modules)
+    _device_functions_of_generated_code()
 
 
 def repair_modules(modules: Mapping[str, ModuleType]) -> None:
@@ -71,6 +72,8 @@ def repair_modules(modules: Mapping[str, ModuleType]) -> None:
     names = _builtins_of_triton()
     for module in modules.values():
         scope = vars(module)
+        if "helion" in scope:  # what is interpreted is the Triton that Helion makes of it
+            continue
         for name, value in list(scope.items()):
             if id(value) in names:
                 scope[name] = _late(*names[id(value)])
@@ -95,6 +98,14 @@ class _Device:
         import triton.language as tl
 
         return _late(tl, name)
+
+
+def _device_functions_of_generated_code() -> None:
+    """What Helion generates imports device functions from inductor, and those are of ``libdevice``."""
+    from torch._inductor.runtime import triton_compat, triton_helpers
+
+    vars(triton_compat)["libdevice"] = _Device()
+    vars(triton_helpers)["math"] = _Device()
 
 
 def _counted(*bounds: Any) -> Iterator[_Index]:

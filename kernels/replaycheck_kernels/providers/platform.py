@@ -19,6 +19,11 @@ def dependent_launch() -> bool:
     return capability() >= (9, 0)
 
 
+def processors(device: int = 0) -> int:
+    """Multiprocessors of a device."""
+    return int(torch.cuda.get_device_properties(device).multi_processor_count)
+
+
 def torch_release() -> tuple[int, int]:
     """Major and minor of torch's version."""
     major, minor = torch.__version__.split(".")[:2]

@@ -22,6 +22,8 @@ from .exposed import NORMS, Tap, exposing
 from .platform import capability, dependent_launch, is_cuda, no, torch_release
 from .provider import Capabilities, Decay, ModelKind, PoolForward, Provider, ProviderKernel, checked
 from .sglang_calls import OPS, chunk_gdn, chunk_kda, packed, verify
+from .sglang_helion import WANTS, HelionKernel
+from .sglang_helion import kernels as helion
 from .shim import KernelModules, Source
 
 
@@ -59,6 +61,7 @@ SOURCE = Source(
         # From batch 8 on SGLang decodes with a CUDA kernel that it compiles when first used; here Triton's serves all.
         f"{OPS}.kda_packed_decode": {"covered": no},
     },
+    wants=WANTS,
 )
 
 _ALL = frozenset(SnapshotSource)
@@ -86,8 +89,10 @@ _TAPS = {
 }
 
 _NOT_ADAPTED = {
-    "sglang/helion": "no adapter: its kernels need the package helion, without which they don't import",
-    "sglang/cutedsl_kda": "no adapter: it needs CUTLASS's Python package, without which it doesn't import",
+    "sglang/cutedsl_kda": "no adapter: decode in CuTe DSL, which needs pip install 'nvidia-cutlass-dsl[cu13]==4.8.0'",
+    "sglang/kda_decode_mtp": "no adapter: verify fused with the convolution, in CuTe DSL",
+    "sglang/kda_blackwell, kda_nvidia_prefill, kda_ptx_prefill": "no adapter: they need compute capability 10.x",
+    "sglang/kda_replayssm": "no adapter: a ring of raw inputs isn't in the contract of a state kernel",
 }
 """Further kernels of KDA in the package."""
 
@@ -116,6 +121,8 @@ def provider(path: Path | None = None) -> Provider:
     }
 
     def load(name: str) -> list[ProviderKernel]:
+        if name in generated:
+            return [_helion(name, generated[name], modules)]
         form, kind, can, allowed, build = plan[name]
         call: PoolForward = guarded(modules, build())
         forward = checked(name, kind, can, from_pool(call, can))
@@ -124,8 +131,22 @@ def provider(path: Path | None = None) -> Provider:
         kernel = StateKernel(name, form, allowed, frozenset(can.claims), forward)
         return [ProviderKernel(kind, kernel, can, call, choose, expose)]
 
-    kernels, unavailable = collect(dict.fromkeys(plan, load))
+    generated = helion()
+    kernels, unavailable = collect(dict.fromkeys([*plan, *generated], load))
     return Provider("sglang", kernels, modules.version, SOURCE.tested, {**unavailable, **_NOT_ADAPTED})
+
+
+def _helion(name: str, found: HelionKernel, modules: KernelModules) -> ProviderKernel:
+    can, call = found.can, guarded(modules, found.build(modules))
+    forward = checked(name, ModelKind.KDA, can, from_pool(call, can))
+    kernel = StateKernel(name, found.form, found.sources, frozenset(can.claims), forward)
+    expose = exposing(modules, found.taps) if found.taps else None
+    return ProviderKernel(ModelKind.KDA, kernel, can, call, _one_token if found.taps else None, expose)
+
+
+def _one_token(inputs: KdaInputs) -> str:
+    """Helion's prefill gives a call of one token to Triton's."""
+    return "sglang-helion" if inputs.offsets[-1] > 1 else _grid(inputs)
 
 
 def _grid(inputs: KdaInputs) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -21,8 +21,9 @@ def _indices(slots: Sequence[int], pool: Tensor) -> Tensor:
     return torch.tensor(list(slots), dtype=torch.int32, device=pool.device)
 
 
-def chunk_kda(modules: KernelModules) -> PoolForward:
-    kernel = modules.load(f"{OPS}.fla.kda").chunk_kda
+def chunk_kda(modules: KernelModules, file: str = "fla.kda") -> PoolForward:
+    """Prefill; ``file``: the one of several with a function of this name and contract."""
+    kernel = modules.load(f"{OPS}.{file}").chunk_kda
 
     def call(
         inputs: KdaInputs, pool: Tensor, slots: Sequence[int], rows: Sequence[SnapshotRow], recipe: Recipe
@@ -86,20 +87,16 @@ def packed(modules: KernelModules, rule: str) -> PoolForward:
     return token_by_token(step)
 
 
-def verify(modules: KernelModules, kind: ModelKind) -> PoolForward:
-    """All tokens in one call that leaves the pool alone and writes the state after each token to a buffer.
+Windowed = Callable[[Packed, Tensor, Tensor, Tensor, Tensor], Tensor]
+"""Packed inputs, pool, slots [R], buffer [R, steps, HV, V, K], its row of each sequence [R] → o [1, N, HV, V]."""
 
-    The last one of each sequence is stored in its slot afterwards, as a commit of a fully accepted window does.
-    """
+
+def verify(modules: KernelModules, kind: ModelKind) -> PoolForward:
+    """All tokens of each window in one call."""
     kernel = modules.load(f"{OPS}.linear.fused_sigmoid_gating_recurrent").fused_sigmoid_gating_delta_rule_update
 
-    def call(
-        inputs: KdaInputs, pool: Tensor, slots: Sequence[int], rows: Sequence[SnapshotRow], recipe: Recipe
-    ) -> PoolResult:
-        x, lengths, indices = pack(inputs, recipe), inputs.lengths(), _indices(slots, pool)
-        states = pool.new_full((inputs.sequences, max(lengths), *pool.shape[1:]), torch.nan)
-        before = [pool[slot].clone() for slot in slots]
-        o = kernel(
+    def run(x: Packed, pool: Tensor, slots: Tensor, states: Tensor, rows: Tensor) -> Tensor:
+        o: Tensor = kernel(
             A_log=x.A_log,
             a=x.a.flatten(2),
             dt_bias=x.dt_bias,
@@ -110,7 +107,7 @@ def verify(modules: KernelModules, kind: ModelKind) -> PoolForward:
             v=x.v,
             b=x.b,
             initial_state_source=pool,
-            initial_state_indices=indices,
+            initial_state_indices=slots,
             scale=x.scale,
             use_qk_l2norm_in_kernel=True,
             cu_seqlens=x.cu_seqlens,
@@ -118,9 +115,28 @@ def verify(modules: KernelModules, kind: ModelKind) -> PoolForward:
             lower_bound=x.bound,
             disable_state_update=True,
             intermediate_states_buffer=states,
-            intermediate_state_indices=_indices(range(inputs.sequences), pool),
-            cache_steps=max(lengths),
+            intermediate_state_indices=rows,
+            cache_steps=states.shape[1],
         )
+        return o
+
+    return window(run)
+
+
+def window(run: Windowed) -> PoolForward:
+    """A call that leaves the pool alone and writes the state after each token to a buffer in the pool's dtype.
+
+    The last one of each sequence is stored in its slot afterwards, as a commit of a fully accepted window does.
+    """
+
+    def call(
+        inputs: KdaInputs, pool: Tensor, slots: Sequence[int], rows: Sequence[SnapshotRow], recipe: Recipe
+    ) -> PoolResult:
+        lengths = inputs.lengths()
+        states = pool.new_full((inputs.sequences, max(lengths), *pool.shape[1:]), torch.nan)
+        before = [pool[slot].clone() for slot in slots]
+        places = _indices(slots, pool), _indices(range(inputs.sequences), pool)
+        o = run(pack(inputs, recipe), pool, places[0], states, places[1])
         taps = {
             row: states[row.sequence, step - 1] if step else before[row.sequence]
             for row, step in zip(rows, steps_before(inputs, rows, recipe), strict=True)

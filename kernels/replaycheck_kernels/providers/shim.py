@@ -34,6 +34,7 @@ class Source:
         tested: versions that the adapter was tested with; the last is what a message says to install.
         bare: packages whose ``__init__`` isn't run.
         stubs: {module name: {attribute: value}} in place of parts of the engine.
+        wants: {module name: requirement} of packages that single kernels need and that aren't Triton.
     """
 
     provider: str
@@ -42,6 +43,7 @@ class Source:
     tested: tuple[str, ...]
     bare: tuple[str, ...] = ()
     stubs: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    wants: Mapping[str, str] = field(default_factory=dict)
 
 
 class KernelModules:
@@ -101,6 +103,9 @@ class KernelModules:
         name, package = error.name or "?", self.source.package
         if name.partition(".")[0] == package:
             return f"provider {self.source.provider!r}: {self.root} (version {self.version}) holds no module {name}"
+        wanted = self.source.wants.get(name.partition(".")[0])
+        if wanted:
+            return f"provider {self.source.provider!r} needs {name} for it: pip install {wanted}"
         return f"provider {self.source.provider!r} needs {name}: install {name} (Triton's wheels are for Linux only)"
 
 

@@ -22,7 +22,7 @@ from . import flashkda
 from .adapt import from_pool, guarded
 from .collect import collect
 from .exposed import NORMS, Tap, exposing
-from .platform import capability, dependent_launch, is_cuda, no
+from .platform import capability, dependent_launch, is_cuda, no, processors
 from .provider import Capabilities, Decay, ModelKind, PoolForward, Provider, ProviderKernel, checked
 from .shim import KernelModules, Source
 from .vllm_calls import GDN_OPS, KDA_OPS, chunk_gdn, chunk_kda, packed_gdn, packed_kda, window_gdn, window_kda
@@ -67,13 +67,9 @@ def source() -> Source:
             "vllm.triton_utils": _triton_names(),
             "vllm.utils.gpu_sync_debug": {"gpu_sync_allowed": nullcontext},
             "vllm.utils.torch_utils": {"async_tensor_h2d": _to_device},
-            "vllm.utils.platform_utils": {"num_compute_units": _compute_units},
+            "vllm.utils.platform_utils": {"num_compute_units": processors},
         },
     )
-
-
-def _compute_units(device: int = 0) -> int:
-    return int(torch.cuda.get_device_properties(device).multi_processor_count)
 
 
 #: model_executor/layers/mamba/mamba_utils.py:133-151 refuses anything else.

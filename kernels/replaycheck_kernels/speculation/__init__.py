@@ -11,7 +11,7 @@ replay   (d) one checkpoint and a ring of raw inputs; the accepted ones are run 
 window       a batch of windows, padded, with their lengths on the device
 verify       the read-only verify with its records, and the states after every position for (a) and (b)
 commit       the commit plan as tensors, and the rebuild of (c)
-bound        how far a rebuilt state may be from a sequential one, derived
+bound        how far a rebuilt state may be from a sequential one, derived; ``function_bound``: on a GPU, from float64
 conv_window  the extended window of the short convolution: roll in, read at an offset, compact
 copies       slots of all layers copied by plan, convolution windows at an offset
 ring         raw inputs of (d)

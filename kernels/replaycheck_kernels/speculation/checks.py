@@ -26,8 +26,9 @@ from .backend import BACKENDS, TORCH, Backend, stack
 from .bound import association_bound
 from .cases import HISTORY, Case, case
 from .check_methods import DTYPES, Check, Values, method_check
-from .commit import Align, Decays, activated, magnitude
+from .commit import Align, Decays, magnitude
 from .copies import CopyPlan
+from .function_bound import exact, gpu_bound
 from .methods import METHODS
 from .verify import Records, each_position
 
@@ -206,9 +207,10 @@ def _records(on: Target, made: Case) -> Records:
 def _excess(on: Target, made: Case, kept: Tensor) -> float:
     """Largest difference of a committed state from the sequential one, in units of the bound.
 
-    The sequential state comes from torch's recurrent kernel on the same inputs and checkpoint. Another implementation
-    takes sums over K and exponentials in its own way, so its records differ, too: the rebuild is held against the
-    recurrence of its own records (u added one by one), which isolates the commit.
+    The sequential state comes from torch's recurrent kernel on the same inputs and checkpoint, which has the key and decay
+    of torch's rebuild to the bit. Another implementation takes sums over K and exponentials in its own way, so its records
+    differ, too: the rebuild is held against the recurrence of its own records (u added one by one) in float64, which
+    isolates the commit, and the bound has the errors of a GPU's functions.
     """
     checkpoint, records = made.pools.temporal[:, made.slots].clone(), _records(on, made)
     plan = on.backend.plan(kept, made.windows[0].lengths, made.slots, made.windows[0].width, None)
@@ -217,10 +219,13 @@ def _excess(on: Target, made: Case, kept: Tensor) -> float:
     for layer in range(made.layers):
         mine = Records(records.correction[layer], records.key[layer], records.decay[layer])
         decays = Decays(made.decays.A_log[layer], made.decays.dt_bias[layer], made.decays.lower_bound)
-        size = magnitude(checkpoint[layer], mine, plan.length, decays, on.recipe)
+        start = checkpoint[layer]
         found = made.pools.temporal[layer, made.slots]
-        truth = _sequential(on, made, layer, checkpoint[layer], mine, plan.length)
-        allowed = association_bound(plan.length, size) * _slack(on)
+        truth = _sequential(on, made, layer, start, mine, plan.length)
+        if on.backend is TORCH:
+            allowed = association_bound(plan.length, magnitude(start, mine, plan.length, decays, on.recipe))
+        else:
+            allowed = gpu_bound(start, mine, plan.length, decays, on.recipe)
         worst = max(worst, float(((found.double() - truth.double()).abs() / allowed.clamp(min=1e-45)).max()))
     return worst if worst == worst else float("inf")
 
@@ -232,22 +237,7 @@ def _sequential(on: Target, made: Case, layer: int, checkpoint: Tensor, records:
         rows = torch.arange(kept.shape[0], device=kept.device)
         return torch.stack(list(states), 1)[rows, kept - 1]
     decays = Decays(made.decays.A_log[layer], made.decays.dt_bias[layer], made.decays.lower_bound)
-    keys, factors = activated(records, decays, on.recipe, torch.float64)
-    state = checkpoint.double()
-    for t in range(keys.shape[2]):
-        update = records.correction[:, :, t, :, None].double() * keys[:, :, t, None, :]
-        state = torch.where((kept > t)[:, None, None, None], state * factors[:, :, t, None, :] + update, state)
-    return state
-
-
-def _slack(on: Target) -> float:
-    """How much more than the association another implementation may differ, in units of the bound of one window.
-
-    Torch repeats the recurrent kernel's key and decay to the bit: 1. Elsewhere a term's decays differ by the error of
-    exp and softplus (2 ulp each, up to 8 in a row, on |g| ≤ 16·ε·|g|), and k̂ by a sum over K in another order (K·ε/2):
-    at most 8·(2 + 2 + 8) + 32/2 = 112 roundings beside the 3n + 2 ≥ 5 of the bound.
-    """
-    return 1.0 if on.backend is TORCH else 1 + 112 / 5
+    return exact(checkpoint, records, kept, decays, on.recipe)
 
 
 def _counted(computed: int, accepted: int, length: int, real: int, slots: Sequence[int], block: int) -> list[int]:

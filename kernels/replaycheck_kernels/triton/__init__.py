@@ -4,6 +4,7 @@ elements    decay, beta, norms and roundings as the emulator computes them
 diagonal    diagonal blocks of a chunk and their inverses; norms and decays (kernel 1 of the chunk form)
 scores      blocks beside the diagonal, decayed q and k (kernel 2)
 operands    the inverse, U and W (kernel 3)
+heads       in place of these three where one decay a head multiplies finished products (``sglang-gdn``)
 states      the pass over the states, with o and snapshots (kernel 4)
 recurrence  token by token: decode and verify
 tables      which tokens, slots and snapshot rows a call names, as tensors

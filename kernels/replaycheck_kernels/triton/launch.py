@@ -10,6 +10,7 @@ from torch import Tensor
 from ..contract import KdaInputs
 from ..providers.adapt import on_device
 from .diagonal import diagonal_blocks
+from .heads import head_operands
 from .operands import chunk_operands
 from .recurrence import recurrence
 from .scores import chunk_scores
@@ -27,6 +28,7 @@ class Sizes:
             128 let a multiprocessor hold 16 warps.
         values: columns of the state that one program carries; 128 × 32 fp32 are 32 registers a thread.
         u_values: columns of U that the operand kernel makes at once.
+        head_warps: of the kernel for one decay a head on the products; not tuned.
         recurrent_values: columns of the state in the recurrent kernel.
 
     Measured on an H200 (K = V = 128, H = 32, 8,192 tokens, bf16, µs a kernel), what was tried beside the defaults:
@@ -44,6 +46,7 @@ class Sizes:
     u_values: int = 64
     operand_warps: int = 4
     operand_registers: int | None = 168
+    head_warps: int = 8
     values: int = 32
     state_warps: int = 4
     state_stages: int = 3
@@ -55,7 +58,7 @@ class Sizes:
 FAST = Sizes()
 EXACT = Sizes(
     channels=32, registers=None, score_registers=None, operand_channels=32, u_values=16, operand_warps=8,
-    operand_registers=None, values=16, state_warps=8, state_stages=1, recurrent_registers=None,
+    operand_registers=None, head_warps=8, values=16, state_warps=8, state_stages=1, recurrent_registers=None,
 )  # fmt: skip
 """fp32 products are made of scalar operations, whole operands in registers."""
 
@@ -73,9 +76,11 @@ class Operands:
     k_decayed: Tensor  # [N, HV, K]
     q_decayed: Tensor  # [N, HV, K]
     decay: Tensor
+    growth: Tensor | None = None  # [N, HV] fp32, where decays multiply the products
+    remaining: Tensor | None = None
 
 
-def operands(x: KdaInputs, layout: Layout, bf16: bool, sizes: Sizes) -> Operands:
+def operands(x: KdaInputs, layout: Layout, bf16: bool, sizes: Sizes, scale: float) -> Operands:
     """Three kernels, all chunks at once. The second and third write over what they have read of q_decayed and w."""
     (tokens, H, K), (HV, V), GW = x.k.shape, x.v.shape[1:], x.a.shape[2]
     chunks = layout.chunks.shape[0]
@@ -84,7 +89,7 @@ def operands(x: KdaInputs, layout: Layout, bf16: bool, sizes: Sizes) -> Operands
     single = {"dtype": torch.float32, "device": x.v.device}
     inverse, kk, local = (torch.empty((tokens, HV, width), **single) for width in (16, 64, K))
     decay = torch.empty((chunks, HV, K), **single)
-    scale, common = K**-0.5, {"HV": HV, "K": K, "BF16": bf16, "num_stages": 1}
+    common = {"HV": HV, "K": K, "BF16": bf16, "num_stages": 1}
     diagonal_blocks[(4 * chunks, HV)](
         x.q, x.k, x.a, x.b, x.A_log, x.dt_bias, layout.chunks, qk, inverse, q_decayed, w, local,
         x.lower_bound or 0.0, scale, **common, H=H, GW=GW, BK=min(K, sizes.channels),
@@ -101,15 +106,35 @@ def operands(x: KdaInputs, layout: Layout, bf16: bool, sizes: Sizes) -> Operands
     return Operands(qk, w, u, k_decayed, q_decayed, decay)
 
 
+def operands_by_head(x: KdaInputs, layout: Layout, bf16: bool, sizes: Sizes) -> Operands:
+    """One kernel, all chunks at once: one decay a head, on the products. q and k are normalised and not decayed."""
+    (tokens, H, K), (HV, V) = x.k.shape, x.v.shape[1:]
+    chunks = layout.chunks.shape[0]
+    qk, w, u, k_unit, q_unit = (x.v.new_empty((tokens, HV, width)) for width in (64, K, V, K, K))
+    single = {"dtype": torch.float32, "device": x.v.device}
+    growth, remaining = (torch.empty((tokens, HV), **single) for _ in range(2))
+    decay = torch.empty((chunks, HV, K), **single)
+    head_operands[(chunks, HV)](
+        x.q, x.k, x.v, x.a, x.b, x.A_log, x.dt_bias, layout.chunks, qk, w, u, k_unit, q_unit, growth, remaining, decay,
+        x.lower_bound or 0.0, H=H, HV=HV, K=K, V=V, BK=min(K, sizes.operand_channels),
+        BV=min(sizes.u_values, _power(V)), BOUNDED=x.lower_bound is not None, BF16=bf16,
+        num_warps=sizes.head_warps, num_stages=1,
+    )  # fmt: skip
+    return Operands(qk, w, u, k_unit, q_unit, decay, growth, remaining)
+
+
 def chunk_forward(
-    x: KdaInputs, layout: Layout, pool: Tensor, slots: Slots, taps: Taps, bf16: bool, sizes: Sizes | None = None
-) -> Tensor:
+    x: KdaInputs, layout: Layout, pool: Tensor, slots: Slots, taps: Taps, bf16: bool, sizes: Sizes | None = None,
+    scale: float | None = None, on_products: bool = False,
+) -> Tensor:  # fmt: skip
     """The chunk form, in place.
 
     Args:
         x: contiguous tensors in the activation dtype (bf16, or fp32 where ``bf16`` is false); A_log and dt_bias fp32.
         pool: [slots, HV, V, K] contiguous; fp32, bf16 or fp16.
         bf16: operands of products are bf16.
+        scale: of q; K^-½ if not given.
+        on_products: decays multiply finished products; x has one a head.
 
     Returns:
         o: [N, HV, V] in the activation dtype.
@@ -118,11 +143,12 @@ def chunk_forward(
     (HV, V), K, o = x.v.shape[1:], x.k.shape[2], torch.empty_like(x.v)
     BV = block(V, sizes.values)
     with on_device(x.v):
-        made = operands(x, layout, bf16, sizes)
+        scale = K**-0.5 if scale is None else scale
+        made = operands_by_head(x, layout, bf16, sizes) if on_products else operands(x, layout, bf16, sizes, scale)
         state_pass[(V // BV, HV, layout.sequences)](
-            made.qk, made.w, made.u, made.k_decayed, made.q_decayed, made.decay, pool, o, taps.states,
-            layout.offsets, layout.firsts, taps.rows, slots.sources, slots.destinations, slots.seeds,
-            HV=HV, K=K, V=V, BV=BV, STOCHASTIC=slots.stochastic, BF16=bf16,
+            made.qk, made.w, made.u, made.k_decayed, made.q_decayed, made.decay, made.growth, made.remaining,
+            pool, o, taps.states, layout.offsets, layout.firsts, taps.rows, slots.sources, slots.destinations,
+            slots.seeds, scale, HV=HV, K=K, V=V, BV=BV, STOCHASTIC=slots.stochastic, BF16=bf16, PRODUCTS=on_products,
             num_warps=sizes.state_warps, num_stages=sizes.state_stages, **_UNFUSED,
         )  # fmt: skip
     return o

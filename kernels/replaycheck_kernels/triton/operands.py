@@ -12,7 +12,7 @@ from .elements import low, merge, merged, product, sigmoid
 
 
 @triton.jit
-def _inverse(A, D, distance, BF16: tl.constexpr):
+def inverse_of_blocks(A, D, distance, BF16: tl.constexpr):
     """(I + A)^-1 of [64, 64] from its diagonal blocks D; A holds the blocks beside them."""
     near, corner = merged(A, BF16), merged(D, BF16)
     beside = merged(tl.where(distance == 1, merge(corner, near, BF16), 0.0), BF16)
@@ -48,7 +48,7 @@ def chunk_operands(
     A = tl.load(kk + base * 64 + at * 64 + column[None, :], mask=alive & (distance > 0), other=0.0)
     at_block = at * 16 + (column % 16)[None, :]
     D = tl.load(inverse + base * 16 + at_block, mask=alive & (distance == 0), other=0.0)
-    T = low(_inverse(A, D, distance, BF16), BF16)
+    T = low(inverse_of_blocks(A, D, distance, BF16), BF16)
     beta = sigmoid(tl.load(b + base + row * HV, mask=live, other=0.0).to(tl.float32))[:, None]
     for first in range(0, V, BV):
         value = first + tl.arange(0, BV)

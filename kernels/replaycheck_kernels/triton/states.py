@@ -19,6 +19,8 @@ def state_pass(
     k_decayed,  # [N, HV, K]
     q_decayed,  # [N, HV, K]
     decay,  # [B, HV, K] fp32
+    growth,  # [N, HV] fp32, read where decays are on the products
+    remaining,  # [N, HV] fp32, likewise
     pool,  # [slots, HV, V, K], read and written
     o,  # [N, HV, V], written
     snapshots,  # [rows, HV, V, K] fp32, written
@@ -28,12 +30,14 @@ def state_pass(
     sources,  # [R] int32 slots, -1 for zero
     destinations,  # [R] int32 slots, -1 for none
     seeds,  # [R] int32
+    scale,
     HV: tl.constexpr,
     K: tl.constexpr,
     V: tl.constexpr,
     BV: tl.constexpr,
     STOCHASTIC: tl.constexpr,
     BF16: tl.constexpr,
+    PRODUCTS: tl.constexpr,  # decays and the scale of q multiply finished products; else they are in the operands
 ):
     hv, sequence = tl.program_id(1), tl.program_id(2)
     row, channel, column = tl.arange(0, 64), tl.arange(0, K), tl.arange(0, 64)
@@ -54,10 +58,18 @@ def state_pass(
         operand = low(S, BF16)
         W = tl.load(w + token * K + channel[None, :], mask=alive, other=0.0)
         U = tl.load(u + token * V + value[None, :], mask=alive, other=0.0).to(tl.float32)
-        new = low(U - product(W, operand, BF16), BF16)
+        change = U - product(W, operand, BF16)
+        new = low(change, BF16)
         Q = tl.load(q_decayed + token * K + channel[None, :], mask=alive, other=0.0)
         A = tl.load(qk + token * 64 + column[None, :], mask=alive, other=0.0)
-        out = product(Q, operand, BF16) + product(A, new, BF16)
+        from_state, local = product(Q, operand, BF16), product(A, new, BF16)
+        if PRODUCTS:
+            at_head = at.to(tl.int64) * HV + hv
+            grown = tl.load(growth + at_head, mask=at < end, other=0.0)[:, None]
+            left = tl.load(remaining + at_head, mask=at < end, other=0.0)[:, None]
+            out, new = from_state * grown * scale + local * scale, low(change * left, BF16)
+        else:
+            out = from_state + local
         tl.store(o + token * V + value[None, :], out.to(o.dtype.element_ty), mask=alive)
         kept = tl.load(decay + ((first + c).to(tl.int64) * HV + hv) * K + channel)
         Kd = tl.load(k_decayed + token * K + channel[None, :], mask=alive, other=0.0)

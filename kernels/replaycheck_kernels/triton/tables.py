@@ -14,9 +14,17 @@ CHUNK = 64
 
 
 def integers(values: Sequence[int], device: torch.device | str) -> Tensor:
-    """[n] int32 on ``device``; the host doesn't wait for the copy."""
+    """[n] int32 on ``device``, not to be written to: the layers of a pass ask for the same ones, and get one copy.
+
+    The host doesn't wait for it.
+    """
+    return _integers(tuple(values), torch.device(device))
+
+
+@lru_cache(maxsize=256)
+def _integers(values: tuple[int, ...], device: torch.device) -> Tensor:
     host = torch.tensor(values, dtype=torch.int32)
-    if torch.device(device).type != "cuda":
+    if device.type != "cuda":
         return host
     return host.pin_memory().to(device, non_blocking=True)
 

@@ -7,21 +7,16 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from torch import Tensor
 
+from replaycheck.faults import speculation
 from replaycheck_kernels.recipe import EXACT, SGLANG
-from replaycheck_kernels.speculation.backend import TORCH, Backend
+from replaycheck_kernels.speculation.backend import TORCH
 from replaycheck_kernels.speculation.check_methods import METHODS, method_check
 from replaycheck_kernels.speculation.checks import CHECKS, Target, run_checks
-from replaycheck_kernels.speculation.commit import CommitPlan
-from replaycheck_kernels.speculation.copies import CopyPlan
 from replaycheck_kernels.speculation.methods import CopyBack
 
 WIDTHS = (1, 3)
@@ -34,66 +29,20 @@ def test_our_own_are_exact(recipe: Any) -> None:
     assert len(answers) == len(CHECKS) + len(METHODS)
 
 
-def writes_the_pool(*args: Any) -> Any:
-    done = TORCH.verify(*args)
-    args[1][args[2]] += 1
-    return done
-
-
-def raw_keys_normalised(window: Any, pool: Tensor, slots: Tensor, recipe: Any) -> Any:
-    """F56: the records keep another tensor than the key before its norm."""
-    done = TORCH.verify(window, pool, slots, recipe)
-    return replace(done, records=replace(done.records, key=done.records.key * 2))
-
-
-def loses_bits(pool: Tensor, records: Any, *rest: Any) -> None:
-    """F9: corrections in bf16."""
-    TORCH.rebuild(pool, replace(records, correction=records.correction.bfloat16().float()), *rest)
-
-
-def one_token_less(pool: Tensor, records: Any, plan: CommitPlan, *rest: Any) -> None:
-    """F53: the boundary's state is that of one token earlier."""
-    TORCH.rebuild(pool, records, replace(plan, boundary_length=plan.boundary_length - 1), *rest)
-
-
-def without_the_one(accepted: Tensor, lengths: Tensor, source: Tensor, width: int, align: Any = None) -> CommitPlan:
-    """F52: the final column of a state that ends on a boundary is the next block's."""
-    plan = TORCH.plan(accepted, lengths, source, width, align)
-    if align is None:
-        return plan
-    column = ((align.computed + plan.length) // align.block).clamp(max=align.table.shape[1] - 1)
-    return replace(plan, final=torch.where(plan.length > 0, align.table.gather(1, column[:, None])[:, 0], 0))
-
-
-def shifted_window(conv: Tensor, plan: CommitPlan, history: int, aligned: bool) -> None:
-    """F29: the window starts one column late."""
-    TORCH.compact(
-        conv, replace(plan, length=(plan.length + 1).clamp(max=conv.shape[2] - history + 1)), history, aligned
-    )
-
-
-def null_written(temporal: tuple[Tensor, Tensor], conv: tuple[Tensor, Tensor], plan: CopyPlan, history: int) -> None:
-    """F44: a pair with a null slot is copied, too."""
-    TORCH.copy(temporal, conv, plan, history)
-    temporal[1][:, 0] = 0
-
-
-FAULTS: dict[str, tuple[str, Callable[..., Any]]] = {
-    "verify-read-only": ("verify", writes_the_pool),
-    "verify": ("verify", raw_keys_normalised),
-    "recover-commit": ("rebuild", loses_bits),
-    "recover-boundary": ("rebuild", one_token_less),
-    "commit-plan": ("plan", without_the_one),
-    "conv-compaction": ("compact", shifted_window),
-    "slot-copy": ("copy", null_written),
+FAULTS: dict[str, speculation.SpeculationFault] = {
+    "verify-read-only": speculation.writes_the_pool,
+    "verify": speculation.keys_scaled,
+    "recover-commit": speculation.corrections_bf16,
+    "recover-boundary": speculation.boundary_one_less,
+    "commit-plan": speculation.column_of_the_next_block,
+    "conv-compaction": speculation.window_one_late,
+    "slot-copy": speculation.null_pair_is_copied,
 }
 
 
 @pytest.mark.parametrize("name", sorted(FAULTS))
 def test_each_check_catches_its_fault(name: str) -> None:
-    field, wrong = FAULTS[name]
-    broken: Backend = replace(TORCH, **{field: wrong})  # type: ignore[arg-type]
-    answers = {answer.name: answer for answer in run_checks(Target(broken, widths=WIDTHS))}
+    answers = {answer.name: answer for answer in run_checks(Target(FAULTS[name](TORCH), widths=WIDTHS))}
     assert not answers[name].exact and (answers[name].values or name == "verify-read-only")
 
 

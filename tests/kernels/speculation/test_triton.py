@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -30,9 +31,15 @@ def test_layouts_that_would_be_misread_are_refused() -> None:
         check_plan(torch.zeros(4, 2)[:, 0])
 
 
-def test_norms_are_divided_or_rsqrt() -> None:
-    from dataclasses import replace
+@pytest.mark.parametrize(
+    ("name", "value"), [("decay_rule", "swapped"), ("decay_unit", "mixed"), ("scale_times", 2), ("norm_epsilon", 0.0)]
+)
+def test_a_fault_in_the_arithmetic_is_for_torch(name: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=f"have no other {name}; recipe 'sglang' does: use torch"):
+        check(replace(SGLANG, **{name: value}), (), POOL)
 
+
+def test_norms_are_divided_or_rsqrt() -> None:
     assert rsqrt(replace(VLLM, recurrent_norm="rsqrt")) and not rsqrt(FLA)
     with pytest.raises(ValueError, match="asks for a reciprocal"):
         rsqrt(replace(VLLM, recurrent_norm="reciprocal"))
@@ -71,7 +78,8 @@ KERNELS: list[tuple[str, str, dict[str, Any]]] = [
     ("commit", "_rebuild_kernel", {**STATE, "ALIGN": False, "PER_HEAD": True}),
     ("commit", "_compact_kernel", {"COLUMNS": 3, "BLOCK_COLUMNS": 4, "BLOCK": 256, "ALIGN": True}),
     ("commit", "_plan_kernel", {"Q": 8, "ALIGN": True}),
-    ("copies", "_copy_kernel", {"BLOCK": 2048}),
+    ("copies", "_copy_kernel", {"BLOCK": 2048, "LAYERS": 1}),
+    ("copies", "_copy_kernel", {"BLOCK": 512, "LAYERS": 4}),
 ]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from replaycheck_kernels.contract import StateKernel
-from replaycheck_kernels.recipe import EXACT, SGLANG, VLLM
+from replaycheck_kernels.recipe import EXACT, SGLANG, SGLANG_GDN, VLLM
 from replaycheck_kernels.triton import kernels
 from replaycheck_kernels.triton.kernels import CHUNK_TRITON, RECURRENT_TRITON
 from tests.kernels.cases import BOUNDED, random_inputs, random_states
@@ -32,7 +32,7 @@ def test_without_triton_a_call_says_what_to_install(kernel: StateKernel, monkeyp
 
 
 def test_a_recipe_that_isnt_compiled_is_refused() -> None:
-    with pytest.raises(ValueError, match="doesn't run recipe 'vllm'; it runs exact, sglang, sglang-direct"):
+    with pytest.raises(ValueError, match="doesn't run recipe 'vllm'; it runs exact, sglang, sglang-direct, sglang-gdn"):
         CHUNK_TRITON(random_inputs((3,)), random_states(1), (), VLLM)
 
 
@@ -49,6 +49,12 @@ def test_a_diagonal_that_looks_ahead_is_refused() -> None:
         ValueError, match=r"lower bound: its reference 'middle' may be a later token; use 'sglang-direct'"
     ):
         CHUNK_TRITON(random_inputs((3,), layer=BOUNDED), random_states(1), (), SGLANG)
+
+
+@pytest.mark.usefixtures("_with_triton")
+def test_decays_on_the_products_are_for_one_a_head() -> None:
+    with pytest.raises(ValueError, match="compiles 'sglang-gdn' for one decay a head; use 'sglang', or the emulator"):
+        CHUNK_TRITON(random_inputs((3,)), random_states(1), (), SGLANG_GDN)
 
 
 @BOTH

@@ -14,14 +14,18 @@ from torch import Tensor
 from ..copies import CopyPlan
 from .support import check_plan
 
-BLOCK = 2048
+ELEMENTS = 2048
 """Elements a program copies in one go: 4096 to 8192 bytes, 16 bytes a thread and load."""
+
+SMALLEST_BLOCK = 256
+"""Elements of one slot and layer in a program; of a slot with fewer, several layers share a program."""
 
 
 @triton.jit
-def _move(source, destination, begin, size, BLOCK: tl.constexpr):
-    at = begin + tl.arange(0, BLOCK)
-    tl.store(destination + at, tl.load(source + at, mask=at < size), mask=at < size)
+def _move(source, destination, layers, count, from_layer, to_layer, begin, size, BLOCK: tl.constexpr):
+    at = begin + tl.arange(0, BLOCK)[None, :]
+    inside = (layers < count) & (at < size)
+    tl.store(destination + layers * to_layer + at, tl.load(source + layers * from_layer + at, mask=inside), mask=inside)
 
 
 @triton.jit
@@ -45,16 +49,23 @@ def _copy_kernel(
     conv_to_layer,
     conv_to_slot,
     state_parts,
+    layer_count,
     BLOCK: tl.constexpr,
+    LAYERS: tl.constexpr,
 ):
-    part, pair, layer = tl.program_id(0), tl.program_id(1), tl.program_id(2).to(tl.int64)
+    part, pair = tl.program_id(0), tl.program_id(1)
+    layers = (tl.program_id(2) * LAYERS + tl.arange(0, LAYERS)[:, None]).to(tl.int64)
     source, destination = tl.load(sources + pair).to(tl.int64), tl.load(destinations + pair).to(tl.int64)
     if (source <= 0) | (destination <= 0):
         return
     if part < state_parts:
         _move(
-            state_from + layer * state_from_layer + source * state_from_slot,
-            state_to + layer * state_to_layer + destination * state_to_slot,
+            state_from + source * state_from_slot,
+            state_to + destination * state_to_slot,
+            layers,
+            layer_count,
+            state_from_layer,
+            state_to_layer,
             part * BLOCK,
             state_size,
             BLOCK,
@@ -62,8 +73,12 @@ def _copy_kernel(
     else:
         first = tl.load(offsets + pair).to(tl.int64) * conv_column
         _move(
-            conv_from + layer * conv_from_layer + source * conv_from_slot + first,
-            conv_to + layer * conv_to_layer + destination * conv_to_slot,
+            conv_from + source * conv_from_slot + first,
+            conv_to + destination * conv_to_slot,
+            layers,
+            layer_count,
+            conv_from_layer,
+            conv_to_layer,
             (part - state_parts) * BLOCK,
             conv_size,
             BLOCK,
@@ -87,12 +102,13 @@ def copy_slots(temporal: tuple[Tensor, Tensor], conv: tuple[Tensor, Tensor], pla
         raise ValueError("source and destination slots must have one dtype; a copy casts nothing")
     check_plan(plan.source, plan.destination, plan.offset)
     size, window = state_from[0, 0].numel(), history * conv_from.shape[3]
-    parts = triton.cdiv(size, BLOCK)
-    _copy_kernel[(parts + triton.cdiv(window, BLOCK), plan.source.shape[0], state_from.shape[0])](
+    block = min(ELEMENTS, max(SMALLEST_BLOCK, triton.next_power_of_2(size)))
+    count, layers, parts = len(state_from), ELEMENTS // block, triton.cdiv(size, block)
+    _copy_kernel[(parts + triton.cdiv(window, block), plan.source.shape[0], triton.cdiv(count, layers))](
         state_from, state_to, conv_from, conv_to, plan.source, plan.destination, plan.offset,
         size, state_from.stride(0), state_from.stride(1), state_to.stride(0), state_to.stride(1),
         window, conv_from.shape[3], conv_from.stride(0), conv_from.stride(1), conv_to.stride(0), conv_to.stride(1),
-        parts, BLOCK=BLOCK, num_warps=4,
+        parts, count, BLOCK=block, LAYERS=layers, num_warps=4,
     )  # fmt: skip
 
 

@@ -7,7 +7,10 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from ...precision import Precision, Rounding
-from ...recipe import Recipe
+from ...recipe import EXACT, Recipe
+
+_FIXED = ("norm_epsilon", "decay_rule", "decay_bias", "decay_unit", "decay_at", "scale_times")
+"""What these kernels have one form of; other values are faults for kernels in torch."""
 
 
 def check(recipe: Recipe, inputs: Sequence[Tensor], pool: Tensor) -> None:
@@ -16,6 +19,11 @@ def check(recipe: Recipe, inputs: Sequence[Tensor], pool: Tensor) -> None:
     if not plain or recipe.beta_site != "kernel" or recipe.decay_site != "kernel":
         raise ValueError(
             f"the Triton speculation kernels keep q, k, beta and decay in fp32 registers; recipe {recipe.name!r} doesn't"
+        )
+    other = [name for name in _FIXED if getattr(recipe, name) != getattr(EXACT, name)]
+    if other:
+        raise ValueError(
+            f"the Triton speculation kernels have no other {', '.join(other)}; recipe {recipe.name!r} does: use torch"
         )
     if recipe.rounding is not Rounding.NEAREST:
         raise ValueError(f"the Triton speculation kernels round to nearest; recipe {recipe.name!r} doesn't")

@@ -13,8 +13,9 @@ from replaycheck_kernels.chunk import CHUNK_EMULATOR
 from replaycheck_kernels.contract import KdaInputs, KdaOutput, SnapshotRow, SnapshotSource
 from replaycheck_kernels.error_model import predict_for
 from replaycheck_kernels.oracle import ORACLE_KERNEL
-from replaycheck_kernels.recipe import EXACT, SGLANG, SGLANG_DIRECT, Recipe
-from replaycheck_kernels.triton.kernels import CHUNK_TRITON, chunk_on_pool
+from replaycheck_kernels.recipe import EXACT, SGLANG, SGLANG_DIRECT, SGLANG_GDN, Recipe
+from replaycheck_kernels.triton import launch
+from replaycheck_kernels.triton.kernels import CHUNK_TRITON, chunk_on_pool, widened, widths
 from tests.kernels.cases import (
     GROUPED_GDN,
     KDA,
@@ -50,6 +51,8 @@ CASES = pytest.mark.parametrize(
         (SGLANG, KDA, "kimi"),
         (SGLANG, GROUPED_GDN, "mild"),
         (SGLANG_DIRECT, BOUNDED_ONE, "kimi"),
+        (SGLANG_GDN, GROUPED_GDN, "kimi"),
+        (SGLANG_GDN, GROUPED_GDN, "strong"),
     ],
     ids=lambda value: getattr(value, "name", value),
 )
@@ -128,6 +131,29 @@ def test_a_snapshot_is_the_prefixs_final_state_and_restores(recipe: Recipe) -> N
     assert torch.equal(CHUNK_TRITON(x, initial, stored, recipe).snapshots, expected)
 
 
+GDN_ONE = Layer("gdn-one-head", 1, 1, per_head=True)
+
+
+def test_with_decays_on_the_products_a_sequence_depends_on_itself_and_its_past_only() -> None:
+    """Prefixes, packs, later tokens and restores, as above, for ``sglang-gdn``."""
+    x, initial, rows, found = pack(SGLANG_GDN, GDN_ONE, "kimi")
+    for length in (1, 17, 64, 65):
+        assert torch.equal(CHUNK_TRITON(only(x, 0, length), initial[:1], (), SGLANG_GDN).o, found.o[:length])
+    assert torch.equal(CHUNK_TRITON(only(x, 2), initial[2:], (), SGLANG_GDN).final[0], found.final[2])
+    assert torch.equal(CHUNK_TRITON(only(x, 0, 64), initial[:1], (), SGLANG_GDN).final[0], found.snapshots[1])
+    rest = replace(only(x, 0), **{n: getattr(x, n)[64:70] for n in ("q", "k", "v", "a", "b")}, offsets=(0, 6))
+    again = CHUNK_TRITON(rest, found.snapshots[1:2], (), SGLANG_GDN)
+    assert torch.equal(again.o, found.o[64:70]) and torch.equal(again.final[0], found.final[0])
+    assert torch.equal(found.snapshots[[0, 2, 3]], initial) and len(rows) == 4
+
+
+def test_where_the_decay_is_multiplied_would_show() -> None:
+    x, initial, _, found = pack(SGLANG_GDN, GDN_ONE, "kimi")
+    for other in (replace(SGLANG_GDN, v_decayed=EXACT.v_decayed), replace(SGLANG_GDN, beta=EXACT.beta), SGLANG):
+        want = CHUNK_EMULATOR(x, initial, (), other)
+        assert float((found.o != want.o).double().mean()) > 0.01
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_a_pool_is_updated_in_place_and_nothing_else_is_touched(dtype: torch.dtype) -> None:
     x, initial, rows, _ = pack(SGLANG, ONE, "kimi")
@@ -139,3 +165,23 @@ def test_a_pool_is_updated_in_place_and_nothing_else_is_touched(dtype: torch.dty
     assert torch.equal(result.o.float(), expected.o)
     assert torch.equal(pool[slots], expected.final.to(dtype)) and pool[[0, 2, 3]].isnan().all()
     assert torch.equal(torch.stack([result.taps[row] for row in rows]), expected.snapshots)
+
+
+@pytest.mark.parametrize("layer", [ONE, GDN_ONE], ids=lambda layer: layer.name)
+def test_channels_of_zeros_change_no_value(layer: Layer) -> None:
+    """What runs on a GPU with few keys: K = 32 (whose root isn't a power of two) among 64, V = 48 among 64."""
+    x = random_inputs((70, 3), 32, 48, "kimi", SGLANG, layer=layer)
+    assert widths(x) == (64, 64)
+    initial, rows = random_states(2, 32, 48, heads=1), [tap(1), tap(0, sequence=1)]
+    pools = [torch.full((4, 1, 48, 32), torch.nan) for _ in range(2)]
+    for pool in pools:
+        pool[[2, 1]] = initial
+    plain = chunk_on_pool(x, pools[0], [2, 1], rows, SGLANG)
+    found = widened(x, pools[1], [2, 1], rows, SGLANG, launch)
+    assert found.o.shape == plain.o.shape and pools[1][[0, 3]].isnan().all()
+    # Sums over more channels run in another order here, as against the emulator above.
+    allowed = predict_for(x, SGLANG, "chunk").state / 10
+    assert float((found.o != plain.o).double().mean()) < 0.01
+    assert relative(pools[1][[2, 1]], pools[0][[2, 1]]) < allowed
+    for row in rows:
+        assert relative(found.taps[row], plain.taps[row]) < allowed
