@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from replaycheck.schema.arm import Arm, Compiler
 from replaycheck.schema.trace import Group
 
@@ -26,5 +28,12 @@ def compile_schedule(group: Group, arm: Arm) -> Schedule:
     Raises:
         UsageError: events can't be played, or the arm's rollback method can't do the group's windows.
     """
-    check_rollback((group,), (arm,))
-    return _COMPILERS[arm.compiler](arm, group.group, plan_group(group, arm.policy, arm.answer))
+    return compile_arms(group, (arm,))[0]
+
+
+def compile_arms(group: Group, arms: Sequence[Arm]) -> list[Schedule]:
+    """Compile ``group`` for each arm; arms with one policy and answer kernel share the plan, which is most of the work."""
+    check_rollback((group,), arms)
+    plans = {(arm.policy, arm.answer): arm for arm in arms}
+    shared = {key: plan_group(group, arm.policy, arm.answer) for key, arm in plans.items()}
+    return [_COMPILERS[arm.compiler](arm, group.group, shared[arm.policy, arm.answer]) for arm in arms]

@@ -11,7 +11,21 @@ from dataclasses import dataclass, field
 
 from replaycheck.schema.arm import CHUNK
 
-from .steps import NULL_SLOT, Checkpoint, Clear, Commit, Copy, CopyReason, Evict, Free, Row, Schedule, Snapshot, Source
+from .steps import (
+    NULL_SLOT,
+    Checkpoint,
+    Clear,
+    Commit,
+    Copy,
+    CopyReason,
+    Evict,
+    Free,
+    Row,
+    Schedule,
+    Snapshot,
+    Source,
+    Step,
+)
 
 
 @dataclass(frozen=True)
@@ -43,6 +57,7 @@ class Simulation:
         owners: stored states by slot.
         freed: slots that were given back and not written since.
         labels: every store, restore, fork, rollback and tier copy, with what its slot is said to hold.
+        by_step: the disagreements by the number of their step.
     """
 
     slots: dict[int, Content] = field(default_factory=dict)
@@ -52,26 +67,34 @@ class Simulation:
     freed: set[int] = field(default_factory=set)
     labels: list[Label] = field(default_factory=list)
     wrong_labels: int = 0
+    by_step: dict[int, list[str]] = field(default_factory=dict)
 
 
 def simulate(schedule: Schedule) -> Simulation:
     """Run the plan."""
     run, names = Simulation(), schedule.checkpoints()
     for number, step in enumerate(schedule.steps):
-        if isinstance(step, Clear):
-            _write(run, step.slot, Content((), 0), number)
-        elif isinstance(step, Copy):
-            _copy(run, schedule, names[step.checkpoint], step, number)
-        elif isinstance(step, Commit):
-            _check_label(run, schedule, names[step.checkpoint], step.slot, number)
-            run.owners[step.slot] = step.checkpoint
-        elif isinstance(step, Evict):
-            _evict(run, step, number)
-        elif isinstance(step, Free):
-            _free(run, step.slot, number)
-        else:
-            _compute(run, schedule, step.rows, number)
+        known = len(run.problems)
+        _do(run, schedule, names, step, number)
+        if run.problems[known:]:
+            run.by_step[number] = run.problems[known:]
     return run
+
+
+def _do(run: Simulation, schedule: Schedule, names: dict[str, Checkpoint], step: Step, number: int) -> None:
+    if isinstance(step, Clear):
+        _write(run, step.slot, Content((), 0), number)
+    elif isinstance(step, Copy):
+        _copy(run, schedule, names[step.checkpoint], step, number)
+    elif isinstance(step, Commit):
+        _check_label(run, schedule, names[step.checkpoint], step.slot, number)
+        run.owners[step.slot] = step.checkpoint
+    elif isinstance(step, Evict):
+        _evict(run, step, number)
+    elif isinstance(step, Free):
+        _free(run, step.slot, number)
+    else:
+        _compute(run, schedule, step.rows, number)
 
 
 def _write(run: Simulation, slot: int, content: Content, step: int) -> None:
@@ -133,9 +156,9 @@ def _compute(run: Simulation, schedule: Schedule, rows: tuple[Row, ...], step: i
                 f"step {step}: a row from {row.a} reads slot {row.source} with {len(held.tokens)} tokens"
                 f" and a conv window that ends at {held.conv_end}" + _beyond(held)
             )
-        line = tokens[: row.a] + schedule.requests[row.request].run_of(row)
+        line = tokens[: row.a] + schedule.requests[row.request].seen_of(row)
         for snap in row.snapshots:
-            writes.append((snap.destination, Content(line[: _end(row, snap)], row.a + snap.conv_end)))
+            writes.append((snap.destination, Content(line[: _end(row, snap, len(line))], row.a + snap.conv_end)))
         left = _left(row, line)
         writes.append((row.destination, left))
         if row.window is not None:
@@ -157,17 +180,17 @@ def _check_kept(run: Simulation, schedule: Schedule, row: Row, left: Content, st
         )
 
 
-def _end(row: Row, snap: Snapshot) -> int:
-    """The position of a snapshot."""
+def _end(row: Row, snap: Snapshot, final: int) -> int:
+    """The position of a snapshot. ``final``: that of the row's end."""
     if snap.source is Source.FINAL:
-        return row.b
+        return final
     return row.a + (snap.chunk if snap.source is Source.POSITION else snap.chunk * CHUNK)
 
 
 def _left(row: Row, line: tuple[int, ...]) -> Content:
     """What a row leaves in its destination. ``line``: the path up to the row, then the tokens that it runs."""
     if row.kept is None:
-        return Content(line, row.b)
+        return Content(line, len(line))
     kept = row.kept
     return Content(line[: row.a + kept.temporal], row.a + kept.conv, kept.pages - kept.temporal)
 

@@ -15,6 +15,8 @@ from replaycheck.schema.arm import Arm, Kernel, Rollback
 from .speculation.windows import Window
 
 NULL_SLOT = 0
+PAD = 0
+"""The token id in padding columns. Any id would do: nothing may depend on it."""
 
 
 class RowKind(StrEnum):
@@ -110,6 +112,20 @@ class Kept:
 
 
 @dataclass(frozen=True)
+class Columns:
+    """Plan of a padded row: ``left`` columns of padding, its tokens, ``right`` columns of padding.
+
+    The mask lets columns first … last − 1 through to the convolution, the recurrent state, the attention cache and the
+    count of positions; of a right plan these are the tokens.
+    """
+
+    left: int
+    right: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
 class Row:
     """Compute tokens a … b − 1 of a request's path.
 
@@ -124,6 +140,7 @@ class Row:
         window, accepted: of a verify row: index into the request's windows, and drafts that are accepted. The row runs
             the window's first token and b − a − 1 of its drafts; logits count as far as drafts are accepted.
         kept: of a verify row: what the destination gets (plan).
+        columns: of a padded row: where its tokens lie (plan).
     """
 
     request: int
@@ -142,11 +159,12 @@ class Row:
     kept: Kept | None = None
     score_from: int | None = None
     shared: tuple[int, ...] = ()
+    columns: Columns | None = None
 
 
 @dataclass(frozen=True)
 class Compute:
-    """One forward pass: rows in order, then padding rows."""
+    """One forward pass: rows in order, then ``padding`` rows that are nobody's, as wide as the others."""
 
     rows: tuple[Row, ...]
     padding: int = 0
@@ -249,6 +267,13 @@ class RequestPlan:
         if row.window is None:
             return self.tokens[row.a : row.b]
         return (self.tokens[row.a], *self.windows[row.window].drafts)[: row.b - row.a]
+
+    def seen_of(self, row: Row) -> tuple[int, ...]:
+        """The tokens that reach a row's state: those that it runs, and padding if the mask lets it through."""
+        run, columns = self.run_of(row), row.columns
+        if columns is None:
+            return run
+        return (*(PAD,) * columns.left, *run, *(PAD,) * columns.right)[columns.first : columns.last]
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field, replace
 from replaycheck.schema.arm import Arm, Rollback
 
 from .operations import Abort, Begin, Branch, End, GroupPlan, Move, Operation, Run, Span, Store, Swap, Tier
+from .padding import compute
 from .prefix.job import How, Take
 from .rows import Track, row, runs, snapshot, tracks
 from .slots import Slots
 from .speculation.rows import passes, positions, verifies, verify_row
-from .steps import Clear, Commit, Compute, Copy, CopyReason, Evict, RequestPlan, Row, Schedule, Snapshot, Step
+from .steps import Clear, Commit, Copy, CopyReason, Evict, RequestPlan, Row, Schedule, Snapshot, Step
 
 
 @dataclass
@@ -113,7 +114,7 @@ class _Warm:
             for line in self._lines[span.request]
             if runs(line.track, self._needed[span.request], span.piece.a)
         ]
-        self.steps.append(Compute(tuple(rows)))
+        self.steps.append(compute(rows, self._arm.padding))
         for span in run.spans:
             self._roll_back(span)
             for line in self._keeper(span):

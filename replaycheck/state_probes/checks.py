@@ -9,18 +9,41 @@ from replaycheck.faults.fault import Fault
 from replaycheck.schedule.steps import Schedule
 from replaycheck.schema.state_table import StateTable
 
-from . import caches, conv, lab, plans, rollback, slots, snapshots, speculation, tables
+from . import batching, caches, conv, lab, parallel, plans, rollback, slots, snapshots, speculation, tables
 from .found import Check
 from .subject import Subject
 
 __all__ = ["CHECKS", "plant", "probe_state"]
 
-PARTS = ("copies", "pool", "convolution", "snapshots", "forks", "plans", "prefix caches", "speculation", "lab")
+PARTS = (
+    "copies",
+    "pool",
+    "convolution",
+    "snapshots",
+    "forks",
+    "plans",
+    "prefix caches",
+    "speculation",
+    "lab",
+    "parallel",
+)
 CHECKS: tuple[Check, ...] = tuple(
     sorted(
         (
             check
-            for module in (slots, conv, snapshots, tables, plans, caches, speculation, lab, rollback)
+            for module in (
+                slots,
+                conv,
+                snapshots,
+                tables,
+                plans,
+                caches,
+                speculation,
+                lab,
+                batching,
+                rollback,
+                parallel,
+            )
             for check in module.checks()
         ),
         key=lambda check: PARTS.index(check.part),
@@ -57,16 +80,30 @@ def probe_state(subject: Subject, faults: Sequence[Fault] = (), say: Say = lambd
 def plant(subject: Subject, faults: Sequence[Fault]) -> None:
     """Faults of casts and of warm plans enter here; one of the arithmetic shows in kernels alone."""
     for fault in faults:
-        if fault.recipe is not None:
+        if fault.kind in ("recipe", "weights"):
             raise UsageError(
                 f"--fault {fault.name} changes a kernel's arithmetic in every arm, which operations on states can't show; "
                 f"give it to `replaycheck probe kernels`"
             )
-        if fault.cast is not None:
-            subject.store = fault.cast
+        _plant_part(subject, fault)
     plans_of = [fault for fault in faults if fault.schedule is not None]
     if plans_of:
         subject.spoil = lambda schedule: _spoiled(schedule, plans_of)
+
+
+def _plant_part(subject: Subject, fault: Fault) -> None:
+    """What a fault replaces of a subject."""
+    if fault.cast is not None:
+        subject.store = fault.cast
+    elif fault.pool is not None:
+        subject.pool = fault.pool(subject.pool)
+    elif fault.cache is not None:
+        subject.cache = fault.cache
+    elif fault.speculation is not None:
+        subject.backend = fault.speculation(subject.backend)
+    elif fault.provider is not None:
+        subject.replaced |= {form: fault.provider(kernel) for form, kernel in subject.kernels.items()}
+        subject.__dict__.pop("kernels")  # to be made again, with these
 
 
 def _spoiled(schedule: Schedule, faults: Sequence[Fault]) -> Schedule:

@@ -2,13 +2,14 @@
 
 There is no model. The state of a token prefix is drawn from its tokens, so it is the same however a plan cuts them; its
 convolution window is the last inputs, one row a token. After each step the slots that the step doesn't name must be
-untouched, and those it names must hold what it says, bit for bit. Problems are kept by the rule that they break.
+untouched, and those it names must hold what it says, bit for bit: temporal state, convolution, and an extra tensor of each
+layer, as some layer may have. Problems are kept by the rule that they break.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -37,6 +38,7 @@ from replaycheck.subjects.lab.state import SequenceState
 __all__ = ["HISTORY", "Played", "play", "state_of"]
 
 LAYERS, HEADS, VALUE, KEY, HISTORY, CHANNELS = 2, 2, 6, 4, 3, 5
+EXTRA = "ring"
 Tokens = tuple[int, ...]
 _SHAPE = (LAYERS, HEADS, VALUE, KEY)
 
@@ -55,7 +57,8 @@ class Played:
 
 
 def state_of(tokens: Tokens, conv_end: int) -> SequenceState:
-    """The state of a prefix: temporal [L, H, V, K] in fp32 from its tokens, conv [L, W − 1, D] of its last inputs."""
+    """The state of a prefix: temporal [L, H, V, K] in fp32 from its tokens, conv [L, W − 1, D] of its last inputs, and an
+    extra tensor [L, 2] int32."""
     name = derive("state", tokens)
     draws = torch.Generator().manual_seed(int.from_bytes(name[:6], "big"))
     temporal = torch.randn(LAYERS, HEADS, VALUE, KEY, generator=draws) if tokens else torch.zeros(1).expand(_SHAPE)
@@ -63,7 +66,9 @@ def state_of(tokens: Tokens, conv_end: int) -> SequenceState:
     inputs = [_input(tokens[at], at) for at in range(first, min(conv_end, len(tokens)))]
     window = [[0.0] * CHANNELS] * (HISTORY - len(inputs)) + inputs
     conv = torch.tensor(window).expand(LAYERS, -1, -1)
-    return SequenceState(conv, temporal, np.arange(len(tokens), dtype=np.int64), name + bytes([conv_end % 256]))
+    ring = torch.tensor([conv_end, sum(tokens)], dtype=torch.int32).expand(LAYERS, -1)
+    pages = np.arange(len(tokens), dtype=np.int64)
+    return SequenceState(conv, temporal, pages, name + bytes([conv_end % 256]), {EXTRA: ring})
 
 
 def _input(token: int, position: int) -> list[float]:
@@ -86,13 +91,13 @@ class _Game:
         self._states = schedule.checkpoints()
         self._dtype = TORCH_DTYPE[schedule.arm.pool]
         empty = state_of((), 0)
-        like = SequenceState(empty.conv.to(device), empty.temporal.to(device), empty.pages, b"")
+        like = _on(empty, device)
         self._pool = pool(schedule.slots, like, self._dtype, torch.bfloat16, "play")
         self._device = device
         self._reused: set[int] = set()
         self._stored: set[int] = set()
-        self._forked: dict[int, bytes] = {}
-        self._known: dict[tuple[int, int], bytes] = {}
+        self._forked: dict[int, dict[str, bytes]] = {}
+        self._known: dict[tuple[int, int], dict[str, bytes]] = {}
         self._before = [self._bytes(slot) for slot in range(schedule.slots)]
 
     def step(self, number: int, step: Step) -> None:
@@ -122,19 +127,24 @@ class _Game:
             elif slot not in named:
                 self.played.look("others", now == old, f"{where}: slot {slot}, which the step doesn't name, changed")
 
-    def _bytes(self, slot: int) -> bytes:
-        return _joined(*self._pool.raw(slot))
+    def _bytes(self, slot: int) -> dict[str, bytes]:
+        return {name: _raw(part) for name, part in self._pool.tensors(slot).items()}
 
-    def _wanted(self, request: int, tokens: int) -> bytes:
-        """The bytes of a stored prefix: one direct cast."""
+    def _wanted(self, request: int, tokens: int) -> dict[str, bytes]:
+        """The bytes of a stored prefix: one direct cast of the temporal state."""
         if (request, tokens) not in self._known:
             state = state_of(self._schedule.requests[request].tokens[:tokens], tokens)
-            self._known[request, tokens] = _joined(cast(state.temporal, self._dtype), state.conv.to(torch.bfloat16))
+            parts = {
+                "temporal": cast(state.temporal, self._dtype),
+                "conv": state.conv.to(torch.bfloat16),
+                **state.extra,
+            }
+            self._known[request, tokens] = {name: _raw(part) for name, part in parts.items()}
         return self._known[request, tokens]
 
     def _clear(self, slot: int, where: str) -> None:
         self._pool.clear(slot)
-        zero = all(bool((part == 0).all()) for part in self._pool.raw(slot))
+        zero = all(bool((part == 0).all()) for part in self._pool.tensors(slot).values())
         rule = "clear" if slot in self._reused else "clear-first"
         self.played.look(rule, zero, f"{where}: slot {slot} isn't zero after it was cleared")
 
@@ -153,8 +163,7 @@ class _Game:
         """The slot holds that prefix, temporal state and convolution both; told apart for the convolution's own row."""
         found, wanted = self._bytes(slot), self._wanted(state.request, state.position)
         self.played.look(rule, found == wanted, problem)
-        size = LAYERS * HISTORY * CHANNELS * 2
-        self.played.look("conv", found[-size:] == wanted[-size:], f"{problem}: its convolution has other inputs")
+        self.played.look("conv", found["conv"] == wanted["conv"], f"{problem}: its convolution has other inputs")
 
     def _commit(self, commit: Commit, where: str) -> None:
         problem = f"{where}: {commit.checkpoint} is stored in slot {commit.slot}, which holds another state"
@@ -163,7 +172,7 @@ class _Game:
 
     def _free(self, slot: int, where: str) -> None:
         self._pool.free(slot)
-        poison = all(bool(part.isnan().all()) for part in self._pool.raw(slot))
+        poison = all(map(_poisoned, self._pool.tensors(slot).values()))
         self.played.look("poison", poison, f"{where}: slot {slot} isn't poisoned after it was freed")
         try:
             self._pool.load(slot)
@@ -201,9 +210,18 @@ class _Game:
         self._store(row.destination, tokens[: row.b], row.b)
 
     def _store(self, slot: int, tokens: Tokens, conv_end: int) -> None:
-        state = state_of(tokens, conv_end)
-        moved = SequenceState(state.conv.to(self._device), state.temporal.to(self._device), state.pages, state.identity)
-        self._pool.store(slot, moved)
+        self._pool.store(slot, _on(state_of(tokens, conv_end), self._device))
+
+
+def _on(state: SequenceState, device: str) -> SequenceState:
+    extra = {name: part.to(device) for name, part in state.extra.items()}
+    return replace(state, conv=state.conv.to(device), temporal=state.temporal.to(device), extra=extra)
+
+
+def _poisoned(part: Tensor) -> bool:
+    """NaN everywhere; in a tensor of integers, the largest."""
+    wrong = part.isnan() if part.is_floating_point() else part == torch.iinfo(part.dtype).max
+    return bool(wrong.all())
 
 
 def _named(step: Step) -> set[int]:
@@ -213,8 +231,9 @@ def _named(step: Step) -> set[int]:
     return {step.destination if isinstance(step, Copy) else step.slot}
 
 
-def _joined(temporal: Tensor, conv: Tensor) -> bytes:
-    return b"".join(part.contiguous().view(torch.uint8).numpy().tobytes() for part in (temporal, conv))
+def _raw(part: Tensor) -> bytes:
+    found: bytes = part.contiguous().view(torch.uint8).numpy().tobytes()
+    return found
 
 
 def total(games: list[tuple[str, Played]]) -> tuple[Counter[str], dict[str, str]]:

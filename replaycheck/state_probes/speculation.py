@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from replaycheck_kernels.speculation.backend import TORCH, triton_backend
+from replaycheck_kernels.speculation.backend import triton_backend
 from replaycheck_kernels.speculation.check_methods import Check as Answer
 from replaycheck_kernels.speculation.check_methods import method_check
 from replaycheck_kernels.speculation.checks import CHECKS, Target
@@ -52,7 +52,7 @@ def _look(backend: str, function: str) -> Callable[[Subject], Found]:
     def look(subject: Subject) -> Found:
         if backend == "triton" and subject.device == "cpu":
             return cannot("our Triton kernels need a GPU: --device cuda")
-        chosen = TORCH if backend == "torch" else triton_backend()
+        chosen = subject.backend if backend == "torch" else triton_backend()
         return _found(check(Target(chosen, subject.device, subject.recipe, WIDTHS)))
 
     return look

@@ -9,8 +9,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
-from replaycheck.model.folder import write_folder
-from replaycheck.model.initial import initial_weights
 from replaycheck.probes.double_rounding import Cast
 from replaycheck.schedule.prefix.find import prefix_cache
 from replaycheck.schedule.prefix.job import PrefixCache
@@ -22,8 +20,9 @@ from replaycheck.subjects.lab.network import Network
 from replaycheck.subjects.lab.pool import Pool, cast
 from replaycheck_kernels.contract import StateKernel
 from replaycheck_kernels.recipe import SGLANG, Recipe
+from replaycheck_kernels.speculation.backend import TORCH, Backend
 
-from .tiny import CONFIG, GAIN
+from .tiny import write_tiny
 
 __all__ = ["Subject"]
 
@@ -39,7 +38,7 @@ class Subject:
     """Attributes:
     model, groups: whose real states the casts are tried on; None: the tiny random model's.
     store: the cast of a store. pool: makes the slots. cache: makes a prefix cache. spoil: what a fault does to warm plans.
-    replaced: kernels by form instead of ours.
+    replaced: kernels by form instead of ours. backend: kernels in torch that verify and commit windows.
     """
 
     device: str = "cpu"
@@ -52,6 +51,7 @@ class Subject:
     cache: Callable[[Policy], PrefixCache] = prefix_cache
     spoil: Callable[[Schedule], Schedule] = _unspoiled
     replaced: dict[str, StateKernel] = field(default_factory=dict)
+    backend: Backend = TORCH
     only: tuple[str, ...] = ()
     _kept: dict[str, Any] = field(default_factory=dict)
 
@@ -71,9 +71,7 @@ class Subject:
     def network(self) -> Network:
         """A tiny random model of both layer kinds."""
         with TemporaryDirectory(prefix="replaycheck-probe-") as folder:
-            weights = initial_weights(CONFIG, seed=1 + self.seed)
-            matrices = {name: w * GAIN if name.endswith("proj.weight") else w for name, w in weights.items()}
-            write_folder(Path(folder), CONFIG, matrices)
+            write_tiny(Path(folder), self.seed)
             return Network(Path(folder), self.recipe, self.kernels, self.device)
 
     def wants(self, name: str) -> bool:

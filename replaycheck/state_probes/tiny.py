@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
-from replaycheck.model.folder import SHIPPED_CONFIG
+from replaycheck.model.folder import SHIPPED_CONFIG, write_folder
+from replaycheck.model.initial import initial_weights
 
-__all__ = ["CONFIG", "GAIN"]
+__all__ = ["CONFIG", "GAIN", "write_tiny"]
 
 # Keys of 32 in both kinds of layers: the lab's attention takes multiples of 16.
 CONFIG = replace(
@@ -22,3 +24,9 @@ CONFIG = replace(
 )
 GAIN = 6.0
 """Trained matrices are larger than initial ones; with these, one rounding of a state shows in bf16 activations."""
+
+
+def write_tiny(folder: Path, seed: int) -> None:
+    """Write the model into a folder."""
+    weights = initial_weights(CONFIG, seed=1 + seed)
+    write_folder(folder, CONFIG, {name: w * GAIN if name.endswith("proj.weight") else w for name, w in weights.items()})

@@ -9,17 +9,22 @@ from typing import Any
 import pytest
 import torch
 
+from replaycheck.faults import caches, ownership, plans, pools
+from replaycheck.faults import speculation as wrong_backends
 from replaycheck.faults.fault import find_fault
-from replaycheck.schedule.prefix.find import prefix_cache
+from replaycheck.faults.shards import beta_replicated
+from replaycheck.faults.steps import on_steps
+from replaycheck.schedule.parallel import ParallelPlan
 from replaycheck.schedule.prefix.job import PrefixCache
 from replaycheck.schedule.speculation import planner
 from replaycheck.schedule.speculation.checks import SETUPS
-from replaycheck.schedule.steps import Compute, Copy, CopyReason, Schedule
+from replaycheck.schedule.steps import Compute, Copy, CopyReason
 from replaycheck.schema.arm import Kernel, PoolDtype, Rollback
-from replaycheck.schema.policy import Policy, VllmPolicy
-from replaycheck.state_probes import conv, speculation, tables
+from replaycheck.schema.policy import Policy
+from replaycheck.state_probes import batching, conv, tables
 from replaycheck.state_probes import plans as plan_rows
 from replaycheck.state_probes.subject import Subject
+from replaycheck.subjects.lab import parallel_checks, parallel_layer
 from replaycheck.subjects.lab.pool import Pool
 from replaycheck_kernels.contract import KdaInputs, SnapshotRow
 from replaycheck_kernels.recipe import SGLANG, Recipe
@@ -27,9 +32,6 @@ from replaycheck_kernels.registry import ours
 from replaycheck_kernels.speculation import check_methods
 from replaycheck_kernels.speculation.backend import TORCH
 from replaycheck_kernels.speculation.methods import METHODS
-from tests.kernels.speculation.test_checks import FAULTS as KERNEL_FAULTS
-from tests.schedule.prefix import test_faults as plan_faults
-from tests.schedule.speculation.test_schedules import PLAN_FAULTS, with_kept
 
 Plant = Callable[[Subject, pytest.MonkeyPatch], None]
 
@@ -43,78 +45,12 @@ class Planted:
     example: str = ""
 
 
-class RoundsCopies(Pool):
-    """A copy goes through bf16, which only an fp32 or fp16 pool shows."""
-
-    def copy(self, source: int, destination: int) -> None:
-        super().copy(source, destination)
-        self._temporal[destination] = self._temporal[source].to(torch.bfloat16).to(self.dtype)
-
-
-class LeavesConvolutions(Pool):
-    """A copy moves the temporal state and leaves the convolution."""
-
-    def copy(self, source: int, destination: int) -> None:
-        kept = self._conv[destination].clone()
-        super().copy(source, destination)
-        self._conv[destination] = kept
-
-
-class Moves(Pool):
-    """A fork takes its source's state away."""
-
-    def copy(self, source: int, destination: int) -> None:
-        super().copy(source, destination)
-        self._temporal[source] = 0
-
-
-class KeepsFreed(Pool):
-    """A freed slot keeps its state, and can be read."""
-
-    def free(self, slot: int) -> None:
-        pass
-
-
-class KeepsNames(Pool):
-    """A freed slot is poisoned and can still be read."""
-
-    def free(self, slot: int) -> None:
-        name = self._identity[slot]
-        super().free(slot)
-        self._identity[slot] = name
-
-
-class ClearsHalf(Pool):
-    """A clear leaves the convolution of the last owner."""
-
-    def clear(self, slot: int) -> None:
-        kept = self._conv[slot].clone()
-        super().clear(slot)
-        self._conv[slot] = kept
-
-
-class WritesNeighbours(Pool):
-    """A store is one slot too wide."""
-
-    def store(self, slot: int, state: Any) -> None:
-        super().store(slot, state)
-        self._temporal[(slot + 1) % len(self._temporal)] = self._temporal[slot]
-
-
-def pool(kind: type[Pool]) -> Plant:
-    return lambda subject, _: setattr(subject, "pool", kind)
+def pool(wrong: pools.PoolFault) -> Plant:
+    return lambda subject, _: setattr(subject, "pool", wrong(Pool))
 
 
 def steps(change: Callable[[list[Any]], list[Any]]) -> Plant:
-    """A fault of a list of steps; a plan that it doesn't fit stays as it is."""
-
-    def spoil(schedule: Schedule) -> Schedule:
-        try:
-            return replace(schedule, steps=tuple(change(list(schedule.steps))))
-        except (StopIteration, ValueError, IndexError):
-            return schedule
-
-    return lambda subject, _: setattr(subject, "spoil", spoil)
+    return lambda subject, _: setattr(subject, "spoil", on_steps(change))
 
 
 def shipped(name: str) -> Plant:
@@ -157,31 +93,12 @@ def patched(module: Any, name: str, wrong: Callable[[Any], Any]) -> Plant:
     return lambda _, monkeypatch: monkeypatch.setattr(module, name, wrong(getattr(module, name)))
 
 
-def never_hits(policy: Policy) -> PrefixCache:
-    cache = prefix_cache(policy)
-    cache.find = lambda job: None  # type: ignore[method-assign]
-    return cache
-
-
-def hits_all_the_same(policy: Policy) -> PrefixCache:
-    return prefix_cache(VllmPolicy(cache="vllm-align", block=64))
-
-
-def evicts_the_newest(policy: Policy) -> PrefixCache:
-    cache = prefix_cache(policy)
-    states = cache.store._states
-    cache.store.victim = lambda: next(  # type: ignore[method-assign]
-        (state for name, state in reversed(states.items()) if not cache.store.held(name)), None
-    )
-    return cache
-
-
 def cache(kind: Callable[[Policy], PrefixCache]) -> Plant:
     return lambda subject, _: setattr(subject, "cache", kind)
 
 
-def backend(field: str, wrong: Any) -> Plant:
-    return lambda _, monkeypatch: monkeypatch.setattr(speculation, "TORCH", replace(TORCH, **{field: wrong}))
+def backend(wrong: wrong_backends.SpeculationFault) -> Plant:
+    return lambda subject, _: setattr(subject, "backend", wrong(TORCH))
 
 
 def keeps_one_less(name: str) -> Plant:
@@ -194,6 +111,29 @@ def keeps_one_less(name: str) -> Plant:
     return lambda _, monkeypatch: monkeypatch.setitem(check_methods.METHODS, name, Wrong)
 
 
+def packed_by_size(right: Callable[..., Any]) -> Callable[..., Any]:
+    """In a pack, a row of one token has the logits of its neighbour's last token: padding of the wrong side is read."""
+
+    def forward(network: Any, rows: Sequence[Any]) -> list[Any]:
+        found = right(network, rows)
+        at = next(i for i, row in enumerate(rows) if len(row.tokens) == 1)
+        beside = found[at - 1].logits[-1:]
+        return [*found[:at], replace(found[at], logits=beside), *found[at + 1 :]]
+
+    return forward
+
+
+def shards(fault: Callable[[ParallelPlan], ParallelPlan]) -> Plant:
+    """Ranks of random layers and of models have other parts."""
+
+    def plant(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
+        layer, model = parallel_layer.plan_ranks, parallel_checks.plan_for
+        monkeypatch.setattr(parallel_layer, "plan_ranks", lambda *given: fault(layer(*given)))
+        monkeypatch.setattr(parallel_checks, "plan_for", lambda *given: fault(model(*given)))
+
+    return plant
+
+
 def crops_one_less(monkeypatch: pytest.MonkeyPatch) -> None:
     """Attention's cache loses a kept token after each window."""
     right = planner.Planner._end
@@ -203,14 +143,14 @@ def crops_one_less(monkeypatch: pytest.MonkeyPatch) -> None:
 COPIES = ("copy-restore", "copy-fork", "copy-block", "copy-store", "copy-tier")
 CAST_VIA = {PoolDtype.FP32: torch.bfloat16, PoolDtype.BF16: torch.float16, PoolDtype.FP16: torch.bfloat16}
 FAULTS: dict[str, Planted] = {
-    "a copy rounds": Planted(COPIES, pool(RoundsCopies), "fp32, step"),
-    "a copy leaves the convolution": Planted(("conv-slot",), pool(LeavesConvolutions), "other inputs"),
-    "a copy moves": Planted(("fork-source", "copy-store"), pool(Moves), "source"),
-    "the null slot is written": Planted(("pool-null",), steps(plan_faults.null_slot_is_written), "null slot"),
-    "a freed slot keeps its state": Planted(("pool-poison", "pool-freed"), pool(KeepsFreed), "freed"),
-    "a freed slot keeps its name": Planted(("pool-freed",), pool(KeepsNames), "can be read"),
-    "a clear leaves a part": Planted(("pool-clear",), pool(ClearsHalf), "isn't zero"),
-    "a store is too wide": Planted(("pool-stored",), pool(WritesNeighbours), "slot"),
+    "a copy rounds": Planted(COPIES, pool(pools.rounded_copies), "fp32, step"),
+    "a copy leaves the convolution": Planted(("conv-slot",), pool(pools.conv_left_behind), "other inputs"),
+    "a copy moves": Planted(("fork-source", "copy-store"), pool(pools.moves), "source"),
+    "the null slot is written": Planted(("pool-null",), steps(ownership.null_slot_is_written), "null slot"),
+    "a freed slot keeps its state": Planted(("pool-poison", "pool-freed"), pool(pools.keeps_freed), "freed"),
+    "a freed slot keeps its name": Planted(("pool-freed",), pool(pools.keeps_names), "can be read"),
+    "a clear leaves a part": Planted(("pool-clear",), pool(pools.clears_half), "isn't zero"),
+    "a store is too wide": Planted(("pool-stored",), pool(pools.stores_the_neighbour), "slot"),
     "a restore copies a later state": Planted(
         ("pool-label", "copy-restore", "plan-groups", "lab-readers"), shipped("restore-late")
     ),
@@ -219,14 +159,28 @@ FAULTS: dict[str, Planted] = {
     ),
     "a fork copies with the context": Planted(("fork-bytes",), steps(copies_twice), "1000 tokens"),
     "a beam takes its sibling's state": Planted(
-        ("fork-siblings", "lab-fork", "copy-fork"), steps(plan_faults.fork_from_a_sibling)
+        ("fork-siblings", "lab-fork", "copy-fork"), steps(ownership.fork_from_a_sibling)
     ),
-    "prefill runs through the other kernel": Planted(("lab-empty-turns", "lab-long-decode"), steps(other_kernel)),
-    "a swap brings another state": Planted(("lab-preemption",), steps(plan_faults.swapped_back_from_another_slot)),
-    "an aborted load is used": Planted(("lab-tiers", "pool-freed"), steps(plan_faults.aborted_load_is_used)),
+    "prefill runs through the other kernel": Planted(
+        ("lab-empty-turns", "lab-long-decode", "lab-budgets"), steps(other_kernel)
+    ),
+    "a mask is dropped": Planted(
+        ("lab-padding-left", "lab-padding-right", "plan-padding"), shipped("mask-dropped"), "pad-left1"
+    ),
+    "a row's bits depend on its pack": Planted(
+        ("lab-pack-order",), patched(batching, "_forward", lambda right: packed_by_size(right)), "row of 1 tokens"
+    ),
+    "a prompt that is stored goes on from nothing": Planted(
+        ("plan-zero-new",), steps(ownership.hit_without_a_restore), "which was freed"
+    ),
+    "a rank has another's beta": Planted(
+        ("shard-layer-chunk", "shard-layer-recurrent", "shard-model"), shards(beta_replicated), "degree 2"
+    ),
+    "a swap brings another state": Planted(("lab-preemption",), steps(ownership.swapped_back_from_another_slot)),
+    "an aborted load is used": Planted(("lab-tiers", "pool-freed"), steps(ownership.aborted_load_is_used)),
     "a rollback keeps a token less": Planted(
         tuple(f"lab-rollback-{method}" for method in Rollback),
-        lambda subject, _: setattr(subject, "spoil", lambda plan: with_kept(plan, PLAN_FAULTS["one too few"])),
+        lambda subject, _: setattr(subject, "spoil", lambda plan: plans.kept_off(-1)(plan)),
         "fp32 pool against split-rounded",
     ),
     "a window is read one column late": Planted(
@@ -269,11 +223,15 @@ FAULTS: dict[str, Planted] = {
     ),
     "a cache never hits": Planted(
         ("cache-reference", "cache-sglang-no-buffer", "cache-sglang-extra-buffer", "cache-vllm-align"),
-        cache(never_hits),
+        cache(caches.never_hits),
         "hit of a prompt",
     ),
-    "a cache evicts the newest": Planted(("cache-reference", "cache-sglang-no-buffer"), cache(evicts_the_newest)),
-    "a cache that should keep nothing does": Planted(("cache-vllm-none",), cache(hits_all_the_same), "vllm-none"),
+    "a cache evicts the newest": Planted(
+        ("cache-reference", "cache-sglang-no-buffer"), cache(caches.evicts_the_newest)
+    ),
+    "a cache that should keep nothing does": Planted(
+        ("cache-vllm-none",), cache(caches.hits_all_the_same), "vllm-none"
+    ),
     **{
         f"{name} rolls back one token too much": Planted((f"rollback-{name}",), keeps_one_less(name), "window 3")
         for name in METHODS
@@ -286,16 +244,15 @@ FAULTS: dict[str, Planted] = {
         for kind in PoolDtype
     },
     **{
-        wrong.__name__: Planted((f"torch-{row}",), backend(field, wrong))
-        for name, row in (
-            ("verify-read-only", "verify-reads"),
-            ("verify", "verify"),
-            ("recover-commit", "recover-commit"),
-            ("recover-boundary", "recover-boundary"),
-            ("commit-plan", "commit-plan"),
-            ("conv-compaction", "conv-compaction"),
-            ("slot-copy", "rollback-copy"),
+        wrong.__name__: Planted((f"torch-{row}",), backend(wrong))
+        for row, wrong in (
+            ("verify-reads", wrong_backends.writes_the_pool),
+            ("verify", wrong_backends.keys_scaled),
+            ("recover-commit", wrong_backends.corrections_bf16),
+            ("recover-boundary", wrong_backends.boundary_one_less),
+            ("commit-plan", wrong_backends.column_of_the_next_block),
+            ("conv-compaction", wrong_backends.window_one_late),
+            ("rollback-copy", wrong_backends.null_pair_is_copied),
         )
-        for field, wrong in (KERNEL_FAULTS[name],)
     },
 }

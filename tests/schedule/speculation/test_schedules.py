@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -11,6 +10,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from replaycheck.errors import UsageError
+from replaycheck.faults import plans
 from replaycheck.faults.plans import commit_late
 from replaycheck.schedule.compile import compile_schedule
 from replaycheck.schedule.requests import check_playable
@@ -195,33 +195,19 @@ def test_mates_run_their_windows_in_one_pass() -> None:
     assert_played(plain)
 
 
-Change = Callable[[Kept, int], Kept]
-PLAN_FAULTS: dict[str, Change] = {
-    "accepted off by one": lambda kept, run: Kept.all(min(kept.temporal + 1, run)),
-    "one too few": lambda kept, run: Kept.all(max(kept.temporal - 1, 1)),
-    "conv at the window's end": lambda kept, run: replace(kept, conv=run),
-    "cache not cropped": lambda kept, run: replace(kept, pages=run),
+PLAN_FAULTS: dict[str, Callable[[Schedule], Schedule]] = {
+    "accepted off by one": plans.kept_off(1),
+    "one too few": plans.kept_off(-1),
+    "conv at the window's end": plans.with_kept(plans.conv_not_rolled_back),
+    "cache not cropped": plans.with_kept(plans.cache_not_cropped),
 }
-
-
-def with_kept(schedule: Schedule, change: Change) -> Schedule:
-    """The schedule with another plan of what stays."""
-
-    def spoil(row: Row) -> Row:
-        return row if row.kept is None else replace(row, kept=change(row.kept, row.b - row.a))
-
-    steps = [
-        replace(step, rows=tuple(map(spoil, step.rows))) if isinstance(step, Compute) else step
-        for step in schedule.steps
-    ]
-    return replace(schedule, steps=tuple(steps))
 
 
 @pytest.mark.parametrize("method", Rollback, ids=str)
 @pytest.mark.parametrize("name", PLAN_FAULTS)
 def test_the_simulator_names_a_wrong_rollback(name: str, method: Rollback) -> None:
     right = compile_schedule(GROUPS["each count"], spec_arm(Compiler.WARM, method))
-    run = simulate(with_kept(right, PLAN_FAULTS[name]))
+    run = simulate(PLAN_FAULTS[name](right))
     assert run.wrong_labels > 0
     assert "of a window; slot" in run.problems[0]
 
