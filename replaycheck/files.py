@@ -4,15 +4,28 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from replaycheck.errors import UsageError
 
-__all__ = ["write_atomically"]
+__all__ = ["atomic_file", "write_atomically"]
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write ``data`` to ``path`` by a temporary file beside it and a rename; what was there survives any failure.
+    """Write ``data`` to ``path``; what was there survives any failure.
+
+    Raises :class:`UsageError` if the folder is missing or can't be written.
+    """
+    with atomic_file(path) as handle:
+        handle.write(data)
+
+
+@contextmanager
+def atomic_file(path: Path) -> Iterator[IO[bytes]]:
+    """A temporary file beside ``path`` that is renamed to it when the block ends without an exception.
 
     Raises :class:`UsageError` if the folder is missing or can't be written.
     """
@@ -25,7 +38,7 @@ def write_atomically(path: Path, data: bytes) -> None:
     temporary = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as handle:
-            handle.write(data)
+            yield handle
             handle.flush()
             os.fsync(handle.fileno())
         temporary.chmod(_usual_mode())

@@ -11,106 +11,219 @@ happen (cold against split): there every position counts and the offset is null.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from replaycheck.errors import InternalError
 from replaycheck.schema.arm import Cell, Effect
-from replaycheck.schema.frames import empty_frame, to_arrow, to_frame
+from replaycheck.schema.frames import to_arrow
+from replaycheck.schema.tables import DIVERGENCES
 
 from .casts import BF16_UNIT
+from .columns import flags, floats, integers, names, starts
 
-__all__ = ["KINDS", "divergences", "first_divergences", "tolerance", "with_tolerance"]
+__all__ = ["KINDS", "DivergenceSums", "divergences", "tolerance"]
 
-KINDS: Mapping[str, Callable[[pd.DataFrame], pd.Series]] = {
-    "bits": lambda rows: ~rows["bits_equal"],
-    "argmax": lambda rows: rows["flip"],
-    # A difference that isn't a number is beyond any tolerance.
-    "tolerance": lambda rows: ~(rows["dlogp"].abs() <= rows["tolerance"]),
-}
+KINDS = ("bits", "argmax", "tolerance")
 
-_KEY = ["experiment", "trace", "branch", "turn", "position"]
+Ints = NDArray[np.int64]
+Wide = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+_NONE = np.iinfo(np.int64).max
+"""A row number that no row has."""
 
 
-def divergences(pairs: pd.DataFrame, observations: pd.DataFrame, cells: Sequence[Cell]) -> pd.DataFrame:
-    """DIVERGENCES rows of all cells, from the PAIRS and OBSERVATIONS of all groups; of the forced experiment."""
-    forced = observations[observations["experiment"] == "forced"]
-    by_arm = dict(list(with_tolerance(forced).groupby("arm")))
-    by_cell = dict(list(pairs[pairs["experiment"] == "forced"].groupby("cell")))
-    found = [
-        first_divergences(
-            by_cell[cell.name], by_arm[cell.reference], by_arm[cell.candidate], cell.effect is not Effect.GRID
+def divergences(pairs: pa.Table, observations: pa.Table, cells: Sequence[Cell]) -> pa.Table:
+    """DIVERGENCES rows of all cells, from the PAIRS and OBSERVATIONS of whole traces; of the forced experiment."""
+    said, rows = _Said.of(_forced(observations)), _forced(pairs)
+    cell_of = names(rows["cell"])
+    found = []
+    for cell in cells:
+        mine = np.flatnonzero(cell_of.code == cell_of.named(cell.name))
+        if len(mine):
+            found.append(_Compared.of(rows.take(mine), said, cell))
+    return _table([row for each in found for row in each.rows()])
+
+
+def _forced(table: pa.Table) -> pa.Table:
+    kind = names(table["experiment"])
+    keep = kind.code == kind.named("forced")
+    return table if keep.all() else table.take(np.flatnonzero(keep))
+
+
+@dataclass(frozen=True)
+class _Said:
+    """OBSERVATIONS rows as arrays [rows]. trace: code; top1: NaN where there is none."""
+
+    rows_of: dict[str, Ints]  # by arm
+    trace: dict[str, int]  # code by name
+    key: tuple[Ints, ...]  # trace, branch, turn, position
+    top1: Wide
+    table: pa.Table
+
+    @classmethod
+    def of(cls, table: pa.Table) -> _Said:
+        arm, trace = names(table["arm"]), names(table["trace"])
+        return cls(
+            {name: np.flatnonzero(arm.code == code) for code, name in enumerate(arm.of)},
+            {name: code for code, name in enumerate(trace.of)},
+            (trace.code, *(integers(table[name]) for name in ("branch", "turn", "position"))),
+            floats(table["top1"]),
+            table.select(["logprob", "top20"]),
         )
-        for cell in cells
-        if cell.name in by_cell
-    ]
-    return joined(found)
+
+    def at(self, arm: str, key: tuple[Ints, ...]) -> Ints:
+        """The rows of an arm at these places, which it has all."""
+        mine = self.rows_of.get(arm, np.empty(0, np.int64))
+        if len(mine) == len(key[0]) and all(np.array_equal(a[mine], b) for a, b in zip(self.key, key, strict=True)):
+            return mine
+        place = {
+            where: row
+            for row, where in zip(mine.tolist(), zip(*(a[mine].tolist() for a in self.key), strict=True), strict=True)
+        }
+        try:
+            return np.array([place[where] for where in zip(*(b.tolist() for b in key), strict=True)], np.int64)
+        except KeyError as error:
+            raise InternalError(f"the arm {arm!r} has no observation at {error.args[0]} though a pair has") from None
 
 
-def joined(found: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """DIVERGENCES frames as one, in key order."""
-    return to_frame(to_arrow("divergences", pd.concat(found))) if found else empty_frame("divergences")
+@dataclass(frozen=True)
+class _Compared:
+    """The pairs of one cell in key order as arrays [rows], with what both arms said. NaN: null."""
+
+    cell: str
+    restores: bool  # whether the candidate is meant to restore
+    trace_names: tuple[str, ...]
+    trace: Ints
+    branch: Ints
+    turn: Ints
+    position: Ints
+    offset: Wide
+    differs: dict[str, Mask]  # by kind
+    token_a: Wide
+    token_b: Wide
+    margin: Wide
+    dlogp: Wide
+
+    @classmethod
+    def of(cls, pairs: pa.Table, said: _Said, cell: Cell) -> _Compared:
+        trace = names(pairs["trace"])
+        branch, turn, position = (integers(pairs[name]) for name in ("branch", "turn", "position"))
+        known = np.array([said.trace.get(name, -1) for name in trace.of], np.int64)[trace.code]
+        a, b = (said.at(arm, (known, branch, turn, position)) for arm in (cell.reference, cell.candidate))
+        dlogp = floats(pairs["dlogp"])
+        with np.errstate(invalid="ignore"):
+            # A difference that isn't a number is beyond any tolerance.
+            beyond = ~(np.abs(dlogp) <= tolerance(said.table.take(a)))
+        return cls(
+            cell.name,
+            cell.effect is not Effect.GRID,
+            trace.of,
+            trace.code,
+            branch,
+            turn,
+            position,
+            floats(pairs["offset_from_restore"]),
+            {"bits": ~flags(pairs["bits_equal"]), "argmax": flags(pairs["flip"]), "tolerance": beyond},
+            said.top1[a],
+            said.top1[b],
+            floats(pairs["margin"]),
+            dlogp,
+        )
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Columns of the rows of each kind; a branch whose clock never starts has none."""
+        first_row = starts(self.trace, self.branch)
+        number = np.arange(len(self.trace))
+        begins = np.minimum.reduceat(np.where(self._counts(), number, _NONE), first_row)
+        last_row = np.append(first_row[1:], len(number)) - 1
+        sizes = np.diff(np.append(first_row, len(number)))
+        counted = number >= np.repeat(begins, sizes)
+        has = begins < _NONE
+        for kind in KINDS:
+            happens = np.minimum.reduceat(np.where(self.differs[kind] & counted, number, _NONE), first_row)
+            censored = happens == _NONE
+            yield self._rows(kind, np.where(censored, last_row, happens)[has], begins[has], censored[has])
+
+    def _counts(self) -> Mask:
+        """Rows that can start the clock of their branch."""
+        return ~np.isnan(self.offset) if self.restores else np.ones(len(self.trace), np.bool_)
+
+    def _rows(self, kind: str, at: Ints, begins: Ints, censored: Mask) -> dict[str, Any]:
+        start = self.position[begins] - self.offset[begins] if self.restores else np.full(len(at), np.nan)
+        parted = {
+            name: np.where(censored, np.nan, getattr(self, name)[at])
+            for name in ("token_a", "token_b", "margin", "dlogp")
+        }
+        return {
+            "cell": [self.cell] * len(at),
+            "trace": [self.trace_names[code] for code in self.trace[at]],
+            "branch": self.branch[at],
+            "turn": self.turn[at],
+            "position": self.position[at],
+            "offset_from_restore": self.position[at] - start,
+            "kind": [kind] * len(at),
+            **parted,
+            "censored": censored,
+        }
 
 
-def first_divergences(
-    pairs: pd.DataFrame, reference: pd.DataFrame, candidate: pd.DataFrame, restores: bool
-) -> pd.DataFrame:
-    """DIVERGENCES rows of one cell. ``reference`` and ``candidate``: OBSERVATIONS of the two arms, the first with a
-    ``tolerance``; ``restores``: whether the candidate is meant to restore."""
-    tokens_a = reference[[*_KEY, "top1", "tolerance"]].rename(columns={"top1": "token_a"})
-    tokens_b = candidate[[*_KEY, "top1"]].rename(columns={"top1": "token_b"})
-    rows = pairs.merge(tokens_a, on=_KEY, validate="one_to_one").merge(tokens_b, on=_KEY, validate="one_to_one")
-    found = [row for _, branch in rows.groupby(["trace", "branch"]) for row in _branch(branch, restores)]
-    if not found:
-        return empty_frame("divergences")
-    columns = {name: [row[name] for row in found] for name in found[0]}
-    return to_frame(to_arrow("divergences", columns))
+def _table(parts: Sequence[dict[str, Any]]) -> pa.Table:
+    if not parts:
+        return DIVERGENCES.empty_table()
+    columns = {}
+    for field in DIVERGENCES:
+        joined = np.concatenate([np.asarray(part[field.name]) for part in parts])
+        whole = pa.types.is_integer(field.type) and joined.dtype.kind == "f"
+        # Whole numbers with nulls came as floats; they fit, since tokens and positions are under 2^31.
+        columns[field.name] = pa.array(joined, pa.float64(), from_pandas=True).cast(field.type) if whole else joined
+    return to_arrow("divergences", columns)
 
 
-def _branch(rows: pd.DataFrame, restores: bool) -> Iterable[dict[str, object]]:
-    """One row a kind, or none where the clock never starts."""
-    rows = rows.sort_values(["turn", "position"], ignore_index=True)
-    start = None
-    if restores:
-        restored = rows[rows["offset_from_restore"].notna()]
-        if restored.empty:
-            return
-        first = restored.iloc[0]
-        start = int(first["position"]) - int(first["offset_from_restore"])
-        rows = rows.loc[first.name :]
-    for kind, differs in KINDS.items():
-        yield _row(kind, rows, rows[differs(rows)], start)
+class DivergenceSums:
+    """Branches and the soonest divergence of each cell, added up part by part."""
+
+    def __init__(self) -> None:
+        self._branches: dict[tuple[str, str], int] = {}
+        self._diverged: dict[tuple[str, str], int] = {}
+        self._soonest: dict[tuple[str, str], int] = {}
+
+    def add(self, parted: pa.Table) -> None:
+        """DIVERGENCES rows of whole branches."""
+        cell, kind = names(parted["cell"]), names(parted["kind"])
+        offset, censored = floats(parted["offset_from_restore"]), flags(parted["censored"])
+        for first, last in _runs(starts(cell.code, kind.code), parted.num_rows):
+            key = cell.of[cell.code[first]], kind.of[kind.code[first]]
+            happened = ~censored[first:last]
+            self._branches[key] = self._branches.get(key, 0) + last - first
+            self._diverged[key] = self._diverged.get(key, 0) + int(happened.sum())
+            after = offset[first:last][happened]
+            if len(after) and not np.isnan(after).all():
+                self._soonest[key] = min(self._soonest.get(key, _NONE), int(np.nanmin(after)))
+
+    def numbers(self, cell: str) -> dict[str, Any]:
+        """The fields of a CellResult that divergences decide."""
+        return {
+            "diverged_branches": {"all": self._branches.get((cell, "bits"), 0)}
+            | {kind: self._diverged.get((cell, kind), 0) for kind in KINDS},
+            "first_divergence": {kind: self._soonest.get((cell, kind)) for kind in KINDS},
+        }
 
 
-def _row(kind: str, rows: pd.DataFrame, differing: pd.DataFrame, start: int | None) -> dict[str, object]:
-    censored = differing.empty
-    at = rows.iloc[-1] if censored else differing.iloc[0]
-    return {
-        **{name: at[name] for name in ("cell", "trace", "branch", "turn", "position")},
-        "offset_from_restore": None if start is None else int(at["position"]) - start,
-        "kind": kind,
-        "token_a": _or_null(at["token_a"], censored),
-        "token_b": _or_null(at["token_b"], censored),
-        "margin": None if censored else at["margin"],
-        "dlogp": None if censored else at["dlogp"],
-        "censored": censored,
-    }
+def _runs(first: Ints, rows: int) -> Iterator[tuple[int, int]]:
+    edges = [*first.tolist(), rows]
+    return pairwise(edges)
 
 
-def _or_null(token: object, censored: bool) -> object:
-    return None if censored or pd.isna(token) else token
-
-
-def with_tolerance(observations: pd.DataFrame) -> pd.DataFrame:
-    """The observations with the column ``tolerance``."""
-    return observations.assign(tolerance=tolerance(observations))
-
-
-def tolerance(observations: pd.DataFrame) -> NDArray[np.float64]:
+def tolerance(observations: pa.Table) -> NDArray[np.float64]:
     """[n] nat: the largest |Δ log-probability| of the token that one bf16 rounding of all log-probabilities can give.
 
     Take the log-probabilities l as logits and round each to bf16: l + d with |d| <= u·|l|, u = 2^-8. To first order
@@ -119,8 +232,8 @@ def tolerance(observations: pd.DataFrame) -> NDArray[np.float64]:
     Logits with a large common offset lose more to bf16; a recording doesn't keep the offset, so this is a ruler that
     any two runs share, not a floor of one engine.
     """
-    entropy = _entropy(pa.array(observations["top20"]), len(observations))
-    return np.asarray(BF16_UNIT * (observations["logprob"].abs().to_numpy() + entropy))
+    entropy = _entropy(observations["top20"], observations.num_rows)
+    return np.asarray(BF16_UNIT * (np.abs(floats(observations["logprob"])) + entropy))
 
 
 def _entropy(top20: pa.Array | pa.ChunkedArray, rows: int) -> NDArray[np.float64]:

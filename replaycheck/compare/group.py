@@ -10,12 +10,13 @@ import pyarrow as pa
 from replaycheck.errors import InternalError
 from replaycheck.schema.arm import Arm, Cell
 from replaycheck.schema.group import GroupRecord
-from replaycheck.schema.tables import TABLES
 
-from .observations import observe
-from .pairs import pair
+from .observations import observations
+from .pairs import pairs
 from .record import ArmRecording
-from .restores import compare_restores
+from .restores import restores
+from .said import Said
+from .scored import Scored
 from .totals import arm_result, audit_results
 
 __all__ = ["GroupComparison", "compare_group"]
@@ -32,16 +33,20 @@ class GroupComparison:
 def compare_group(
     group: str, arms: Sequence[Arm], cells: Sequence[Cell], recordings: Mapping[str, ArmRecording]
 ) -> GroupComparison:
-    """Compare the arms of one group. ``recordings``: by the arm's name, for every arm of ``arms`` and ``cells``."""
+    """Compare the arms of one group, or of the groups of one part; tables in key order.
+
+    ``recordings``: by the arm's name, for every arm of ``arms`` and ``cells``.
+    """
     missing = {arm.name for arm in arms} - recordings.keys()
     if missing:
         raise InternalError(f"group {group!r}: no recording of the arm {min(missing)!r}")
-    sides = [(cell, recordings[cell.reference], recordings[cell.candidate]) for cell in cells]
+    scored = {arm.name: Scored.of(recordings[arm.name]) for arm in arms}
+    said = Said.of(list(scored.values()))
     return GroupComparison(
         tables={
-            "observations": _joined("observations", [observe(recordings[arm.name]) for arm in arms]),
-            "pairs": _joined("pairs", [pair(*side) for side in sides]),
-            "restores": _joined("restores", [compare_restores(*side) for side in sides]),
+            "observations": observations(list(scored.values()), said),
+            "pairs": pairs(cells, scored, said),
+            "restores": restores(cells, recordings),
         },
         record=GroupRecord(
             group=group,
@@ -49,7 +54,3 @@ def compare_group(
             audits=tuple(row for arm in arms for row in audit_results(recordings[arm.name])),
         ),
     )
-
-
-def _joined(table: str, parts: list[pa.Table]) -> pa.Table:
-    return pa.concat_tables(parts) if parts else TABLES[table].empty_table()

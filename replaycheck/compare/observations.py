@@ -1,75 +1,55 @@
-"""What one arm said at each scored position: the OBSERVATIONS rows of a recording."""
+"""What arms said at each scored position: the OBSERVATIONS rows of recordings."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from replaycheck.schema.frames import in_order, plain
 from replaycheck.schema.tables import OBSERVATIONS
 
-from .logits import blocks, digests, log_softmax, margins, top1
-from .record import ArmRecording, ScoredTurn
+from .record import ArmRecording
+from .said import Said
+from .scored import Scored, named, whole
 
-__all__ = ["TOP", "observe"]
-
-TOP = 20
-"""Alternatives that a recording keeps (DESIGN §3): what engines return at most, so recordings stay comparable."""
+__all__ = ["observations", "observe"]
 
 
 def observe(recording: ArmRecording, experiment: str = "forced") -> pa.Table:
-    """The OBSERVATIONS rows of an arm on one group. Log-probabilities are computed in float64 from the fp32 logits."""
-    parts = [_turn(recording.arm, experiment, turn) for turn in recording.turns]
-    return in_order("observations", parts)
+    """The OBSERVATIONS rows of one arm. Log-probabilities are computed in float64 from the fp32 logits."""
+    arm = Scored.of(recording)
+    return observations([arm], Said.of([arm]), experiment)
 
 
-def _turn(arm: str, experiment: str, turn: ScoredTurn) -> pa.Table:
-    n = len(turn.positions)
-    offset = None if turn.restore is None else turn.positions - turn.restore
+def observations(arms: Sequence[Scored], said: Said, experiment: str = "forced") -> pa.Table:
+    """The OBSERVATIONS rows of all arms, in key order."""
+    arms = [arm for arm in sorted(arms, key=lambda arm: arm.arm) if len(arm)]
+    if not arms:
+        return OBSERVATIONS.empty_table()
+    rows = np.concatenate([said.row[arm.arm] for arm in arms])
+    restores = [arm.restore for arm in arms]
+    missing = [none for _, none in restores]
+    best = said.best[rows]
     columns = {
-        "trace": [turn.trace] * n,
-        "branch": [turn.branch] * n,
-        "turn": [turn.turn] * n,
-        "position": turn.positions,
-        "role": [turn.role] * n,
-        "token": turn.tokens,
-        "arm": [arm] * n,
-        "experiment": [experiment] * n,
-        "restore": [turn.restore] * n,
-        "offset_from_restore": [None] * n if offset is None else offset,
-        "cluster": [turn.cluster] * n,
-    }
-    return plain("observations", columns | _said(turn))
-
-
-def _said(turn: ScoredTurn) -> dict[str, object]:
-    """The columns that come from the logits [n, vocabulary]."""
-    best = top1(turn.logits)
-    token_logprob, best_logprob = np.empty(len(best)), np.empty(len(best))
-    kept = []
-    for block in blocks(*turn.logits.shape):
-        logprobs = log_softmax(turn.logits[block])
-        rows = np.arange(len(logprobs))
-        token_logprob[block] = logprobs[rows, turn.tokens[block]]
-        best_logprob[block] = logprobs[rows, np.maximum(best[block], 0)]
-        kept.append(_top(turn.logits[block], logprobs))
-    return {
-        "logprob": token_logprob,
+        "trace": named([([turn.trace for turn in arm.turns], arm.sizes) for arm in arms]),
+        "branch": whole([arm.spread([turn.branch for turn in arm.turns]).astype(np.int32) for arm in arms]),
+        "turn": whole([arm.spread([turn.turn for turn in arm.turns]).astype(np.int32) for arm in arms]),
+        "position": whole([arm.positions for arm in arms]),
+        "role": named([([turn.role for turn in arm.turns], arm.sizes) for arm in arms]),
+        "token": whole([arm.tokens for arm in arms]),
+        "arm": named([([arm.arm], np.array([len(arm)])) for arm in arms]),
+        "experiment": named([([experiment], np.array([len(rows)]))]),
+        "logprob": pa.array(said.logprob[rows], from_pandas=True),
         "top1": pa.array(best, mask=best < 0),
-        "top1_logprob": best_logprob,
-        "margin": margins(turn.logits),
-        "top20": pa.chunked_array(kept, type=OBSERVATIONS.field("top20").type),
-        "logits_digest": digests(turn.logits),
+        "top1_logprob": pa.array(said.best_logprob[rows], from_pandas=True),
+        "margin": pa.array(said.margin[rows], from_pandas=True),
+        "top20": said.top().take(rows),
+        "logits_digest": said.digests().take(pa.array(rows)),
+        "restore": whole([covered for covered, _ in restores], missing),
+        "offset_from_restore": whole(
+            [arm.positions - covered for arm, (covered, _) in zip(arms, restores, strict=True)], missing
+        ),
+        "cluster": named([([turn.cluster for turn in arm.turns], arm.sizes) for arm in arms]),
     }
-
-
-def _top(logits: NDArray[np.float32], logprobs: NDArray[np.float64]) -> pa.ListArray:
-    """The best ``TOP`` tokens of each row, best first, the lowest id first among equal ones."""
-    order = np.argsort(-logits, axis=1, kind="stable")[:, :TOP]
-    values = np.take_along_axis(logprobs, order, axis=1)
-    entries = pa.StructArray.from_arrays(
-        [pa.array(order.ravel(), type=pa.int32()), pa.array(values.ravel(), from_pandas=True)], ["id", "logprob"]
-    )
-    offsets = np.arange(0, order.size + 1, order.shape[1], dtype=np.int32)
-    return pa.ListArray.from_arrays(offsets, entries)
+    return pa.table([columns[field.name] for field in OBSERVATIONS], schema=OBSERVATIONS)

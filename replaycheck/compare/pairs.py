@@ -1,9 +1,12 @@
-"""The same position under two arms: the PAIRS rows of a cell on a group, while the logits are in memory.
+"""The same position under two arms: the PAIRS rows of cells, while the logits are in memory.
 
-Positions whose logits have the same bits differ by exactly 0 in everything; only the others are computed.
+Positions whose logits have the same bits differ by exactly 0 in everything; only the others are computed, and each different
+pair of rows once.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -11,78 +14,98 @@ from numpy.typing import NDArray
 
 from replaycheck.errors import InternalError
 from replaycheck.schema.arm import Cell
-from replaycheck.schema.frames import in_order, plain
+from replaycheck.schema.tables import PAIRS
 
-from .logits import blocks, kl, log_softmax, margins, top1
-from .record import ArmRecording, ScoredTurn
+from .logits import blocks, kl
+from .record import ArmRecording
+from .said import Rows, Said
+from .scored import Scored, named, whole
 
-__all__ = ["pair"]
+__all__ = ["pair", "pairs"]
+
+Wide = NDArray[np.float64]
 
 
 def pair(cell: Cell, reference: ArmRecording, candidate: ArmRecording, experiment: str = "forced") -> pa.Table:
-    """The PAIRS rows of ``cell``. Raises :class:`InternalError` if the arms didn't score the same tokens."""
-    turns = {turn.key: turn for turn in reference.turns}
-    if turns.keys() != {turn.key for turn in candidate.turns}:
-        raise InternalError(f"cell {cell.name!r}: the arms scored different turns, so they can't be paired")
-    parts = [_turn(cell, experiment, turns[turn.key], turn) for turn in candidate.turns]
-    return in_order("pairs", parts)
+    """The PAIRS rows of one cell. Raises :class:`InternalError` if the arms didn't score the same tokens."""
+    arms = {each.arm: Scored.of(each) for each in (reference, candidate)}
+    arms |= {cell.reference: Scored.of(reference), cell.candidate: Scored.of(candidate)}
+    return pairs([cell], arms, Said.of(list(arms.values())), experiment)
 
 
-def _turn(cell: Cell, experiment: str, reference: ScoredTurn, candidate: ScoredTurn) -> pa.Table:
-    _refuse_unlike(cell, reference, candidate)
-    n = len(candidate.positions)
-    offset = [None] * n if candidate.restore is None else candidate.positions - candidate.restore
+def pairs(cells: Sequence[Cell], arms: Mapping[str, Scored], said: Said, experiment: str = "forced") -> pa.Table:
+    """The PAIRS rows of all cells, in key order. Raises :class:`InternalError` if arms didn't score the same tokens."""
+    cells = sorted(cells, key=lambda cell: cell.name)
+    for cell in cells:
+        _refuse_unlike(cell, arms[cell.reference], arms[cell.candidate])
+    sides = [(said.row[arms[c.reference].arm], said.row[arms[c.candidate].arm]) for c in cells]
+    mine = [arms[cell.candidate] for cell in cells]
+    rows = sum(map(len, mine))
+    if not rows:
+        return PAIRS.empty_table()
+    restores = [arm.restore for arm in mine]
     columns = {
-        "cell": [cell.name] * n,
-        "experiment": [experiment] * n,
-        "cluster": [candidate.cluster] * n,
-        "trace": [candidate.trace] * n,
-        "branch": [candidate.branch] * n,
-        "turn": [candidate.turn] * n,
-        "position": candidate.positions,
-        "role": [candidate.role] * n,
-        "offset_from_restore": offset,
+        "cell": named([([cell.name], np.array([len(arm)])) for cell, arm in zip(cells, mine, strict=True)]),
+        "experiment": named([([experiment], np.array([rows]))]),
+        "cluster": named([([turn.cluster for turn in arm.turns], arm.sizes) for arm in mine]),
+        "trace": named([([turn.trace for turn in arm.turns], arm.sizes) for arm in mine]),
+        "branch": whole([arm.spread([turn.branch for turn in arm.turns]).astype(np.int32) for arm in mine]),
+        "turn": whole([arm.spread([turn.turn for turn in arm.turns]).astype(np.int32) for arm in mine]),
+        "position": whole([arm.positions for arm in mine]),
+        "role": named([([turn.role for turn in arm.turns], arm.sizes) for arm in mine]),
+        "offset_from_restore": whole(
+            [arm.positions - covered for arm, (covered, _) in zip(mine, restores, strict=True)],
+            [none for _, none in restores],
+        ),
+        **_differences(said, *(np.concatenate(side) for side in zip(*sides, strict=True))),
     }
-    return plain("pairs", columns | _differences(reference.logits, candidate.logits, candidate.tokens))
+    return pa.table([columns[field.name] for field in PAIRS], schema=PAIRS)
 
 
-def _refuse_unlike(cell: Cell, reference: ScoredTurn, candidate: ScoredTurn) -> None:
+def _refuse_unlike(cell: Cell, reference: Scored, candidate: Scored) -> None:
+    keys = [[turn.key for turn in side.turns] for side in (reference, candidate)]
+    if keys[0] != keys[1]:
+        raise InternalError(f"cell {cell.name!r}: the arms scored different turns, so they can't be paired")
     same = (
         reference.logits.shape == candidate.logits.shape
+        and np.array_equal(reference.sizes, candidate.sizes)
         and np.array_equal(reference.positions, candidate.positions)
         and np.array_equal(reference.tokens, candidate.tokens)
     )
-    if not same:
-        raise InternalError(f"cell {cell.name!r}, turn {candidate.key}: the arms scored different positions or tokens")
+    if same:
+        return
+    turns = zip(reference.turns, candidate.turns, strict=True)
+    unlike = [
+        a.key for a, b in turns if not (np.array_equal(a.positions, b.positions) and np.array_equal(a.tokens, b.tokens))
+    ]
+    where = f"turn {unlike[0]}" if unlike else "every turn"
+    raise InternalError(f"cell {cell.name!r}, {where}: the arms scored different positions or tokens")
 
 
-def _differences(
-    reference: NDArray[np.float32], candidate: NDArray[np.float32], tokens: NDArray[np.int32]
-) -> dict[str, NDArray[np.generic]]:
-    """The columns that compare logits [n, vocabulary]; NaN where a side has no distribution."""
-    equal = _same_bits(reference, candidate)
-    differ = np.flatnonzero(~equal)
+def _differences(said: Said, a: Rows, b: Rows) -> dict[str, pa.Array]:
+    """The columns that compare row ``a[i]`` with row ``b[i]``; null where a side has no distribution."""
+    equal = a == b
+    both, number = np.unique(np.stack([a[~equal], b[~equal]]), axis=1, return_inverse=True)
     dlogp, divergence = np.zeros(len(equal)), np.zeros(len(equal))
-    for block in blocks(len(differ), reference.shape[1]):
-        rows = differ[block]
-        a, b = log_softmax(reference[rows]), log_softmax(candidate[rows])
-        at = np.arange(len(rows)), tokens[rows]
-        with np.errstate(invalid="ignore"):  # both -infinity: a masked token, no difference that could be told
-            dlogp[rows] = b[at] - a[at]
-        divergence[rows] = kl(a, b)
-    best = top1(reference)
-    dlogp[best < 0] = divergence[best < 0] = np.nan  # the same NaN twice is no agreement
+    dlogp[~equal], divergence[~equal] = (found[number] for found in _compare(said, both[0], both[1]))
+    # The same NaN twice is no agreement.
+    dlogp[said.best[a] < 0] = divergence[said.best[a] < 0] = np.nan
     return {
-        "dlogp": dlogp,
-        "kl": divergence,
-        "flip": best != top1(candidate),
-        "margin": margins(reference),
-        "bits_equal": equal,
+        "dlogp": pa.array(dlogp, from_pandas=True),
+        "kl": pa.array(divergence, from_pandas=True),
+        "flip": pa.array(said.best[a] != said.best[b]),
+        "margin": pa.array(said.margin[a], from_pandas=True),
+        "bits_equal": pa.array(equal),
     }
 
 
-def _same_bits(a: NDArray[np.float32], b: NDArray[np.float32]) -> NDArray[np.bool_]:
-    """[n] whether all logits of a row have the same bits: -0 isn't 0, and a NaN is itself."""
-    bits_a = np.ascontiguousarray(a, dtype=np.float32).view(np.uint32)
-    bits_b = np.ascontiguousarray(b, dtype=np.float32).view(np.uint32)
-    return np.asarray((bits_a == bits_b).all(axis=1))
+def _compare(said: Said, a: Rows, b: Rows) -> tuple[Wide, Wide]:
+    """[n] Δ log-probability of the token and KL, of rows that differ."""
+    dlogp, divergence = np.empty(len(a)), np.empty(len(a))
+    for block in blocks(len(a), said.logits.shape[1]):
+        left, right = said.log_softmax(a[block]), said.log_softmax(b[block])
+        at = np.arange(len(left)), said.tokens[a[block]]
+        with np.errstate(invalid="ignore"):  # both -infinity: a masked token, no difference that could be told
+            dlogp[block] = right[at] - left[at]
+        divergence[block] = kl(left, right)
+    return dlogp, divergence

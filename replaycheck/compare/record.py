@@ -6,7 +6,10 @@ One :class:`ArmRecording` holds what one arm did on one group. Turns and restore
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
+from itertools import chain
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,3 +76,23 @@ class ArmRecording:
     proven_hits: int = 0
     computed_tokens: int = 0
     label_mismatches: int = 0  # restores and commits whose slot held another position than the plan said
+    content_mismatches: int = 0  # restores and commits whose slot had other tensors or bytes than its label
+
+
+def join(recordings: Sequence[ArmRecording]) -> ArmRecording:
+    """What one arm did on several groups: lists joined, counts added, kernels united."""
+    first, *others = recordings
+    if not others:
+        return first
+    found: dict[str, Any] = {}
+    for each in fields(ArmRecording):
+        values = [getattr(recording, each.name) for recording in recordings]
+        if each.name == "kernels":
+            found["kernels"] = {
+                part: frozenset().union(*(mine.get(part, ()) for mine in values)) for mine in values for part in mine
+            }
+        elif isinstance(values[0], tuple):
+            found[each.name] = tuple(chain.from_iterable(values))
+        elif isinstance(values[0], int):
+            found[each.name] = sum(values)
+    return replace(first, **found)

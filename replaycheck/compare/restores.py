@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -9,32 +12,43 @@ from numpy.typing import NDArray
 from replaycheck.audit.provenance import bf16_share
 from replaycheck.errors import InternalError
 from replaycheck.schema.arm import Cell, Effect, PoolDtype
-from replaycheck.schema.frames import in_order, plain
+from replaycheck.schema.frames import to_arrow
 from replaycheck.schema.tables import RESTORES
 
 from .casts import cast
 from .record import ArmRecording, StateAt
 
-__all__ = ["compare_restores"]
+__all__ = ["compare_restores", "restores"]
 
 LARGEST = float(np.finfo(np.float32).max)
 """Stands for an error without a finite size (an overflow, a NaN), so that every number fits JSON."""
 
 
 def compare_restores(cell: Cell, reference: ArmRecording, candidate: ArmRecording) -> pa.Table:
-    """The RESTORES rows of ``cell``: one a restore of the candidate, layer and head.
+    """The RESTORES rows of one cell."""
+    return restores([cell], {cell.reference: reference, cell.candidate: candidate})
+
+
+def restores(cells: Sequence[Cell], recordings: Mapping[str, ArmRecording]) -> pa.Table:
+    """The RESTORES rows of all cells, in key order: one a restore of the candidate, layer and head.
 
     A reference that keeps no states (cold) gives none, and neither does a grid cell, whose candidate restores nothing.
     Raises :class:`InternalError` if a restore has no counterpart in split or split-rounded, which cut at every restore.
     """
-    states = {state.key: state for state in reference.restores}
-    if cell.effect is Effect.GRID or (cell.effect is Effect.TOTAL and not states):
+    shares: dict[int, list[float]] = {}  # by state: its cells share it
+    found: list[dict[str, Any]] = []
+    for cell in cells:
+        states = {state.key: state for state in recordings[cell.reference].restores}
+        if cell.effect is Effect.GRID or (cell.effect is Effect.TOTAL and not states):
+            continue
+        for state in recordings[cell.candidate].restores:
+            found.append(_state(cell, states.get(state.key), state, shares))
+    if not found:
         return RESTORES.empty_table()
-    parts = [_state(cell, states.get(state.key), state) for state in candidate.restores]
-    return in_order("restores", parts)
+    return to_arrow("restores", {name: np.concatenate([each[name] for each in found]) for name in RESTORES.names})
 
 
-def _state(cell: Cell, reference: StateAt | None, candidate: StateAt) -> pa.Table:
+def _state(cell: Cell, reference: StateAt | None, candidate: StateAt, shares: dict[int, list[float]]) -> dict[str, Any]:
     if reference is None:
         raise InternalError(f"cell {cell.name!r}: the reference has no live state for the restore {candidate.key}")
     if reference.temporal.shape != candidate.temporal.shape or reference.layers != candidate.layers:
@@ -42,19 +56,20 @@ def _state(cell: Cell, reference: StateAt | None, candidate: StateAt) -> pa.Tabl
     layers, heads = candidate.temporal.shape[:2]
     n = layers * heads
     pool = PoolDtype(candidate.dtype)
-    conv_equal = (reference.conv == candidate.conv).all(axis=1)
-    columns = {
+    if id(candidate) not in shares:
+        shares[id(candidate)] = [bf16_share(head, pool) for layer in candidate.temporal for head in layer]
+    columns: dict[str, Any] = {
         "cell": [cell.name] * n,
         "trace": [candidate.trace] * n,
         "restore": [f"{candidate.branch}/{candidate.turn}@{candidate.position}"] * n,
         "layer": np.repeat(np.asarray(candidate.layers, dtype=np.int32), heads),
         "head": np.tile(np.arange(heads, dtype=np.int32), layers),
-        "bf16_share": [bf16_share(head, pool) for layer in candidate.temporal for head in layer],
-        "conv_equal": np.repeat(conv_equal, heads),
+        "bf16_share": shares[id(candidate)],
+        "conv_equal": np.repeat((reference.conv == candidate.conv).all(axis=1), heads),
         "label": [candidate.label] * n,
         "dtype": [str(pool)] * n,
     }
-    return plain("restores", columns | _errors(reference.temporal, candidate.temporal, pool))
+    return columns | _errors(reference.temporal, candidate.temporal, pool)
 
 
 def _errors(

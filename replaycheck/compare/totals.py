@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable
 
 import numpy as np
@@ -35,12 +34,14 @@ def arm_result(arm: Arm, recording: ArmRecording) -> ArmResult:
         ring=arm.ring,
         tensor_parallel=arm.tensor_parallel,
         activation=arm.activation,
+        padding=arm.padding.slug if arm.padding else None,
         kernels={part: tuple(sorted(names)) for part, names in recording.kernels.items()},
         expected_hits=recording.expected_hits,
         proven_hits=recording.proven_hits,
         computed_tokens=recording.computed_tokens,
         positions=sum(len(turn.positions) for turn in recording.turns),
         label_mismatches=recording.label_mismatches,
+        content_mismatches=recording.content_mismatches,
     )
 
 
@@ -53,7 +54,14 @@ def add_arms(parts: Iterable[ArmResult]) -> tuple[ArmResult, ...]:
 
 
 def _added(a: ArmResult, b: ArmResult) -> ArmResult:
-    counters = ("expected_hits", "proven_hits", "computed_tokens", "positions", "label_mismatches")
+    counters = (
+        "expected_hits",
+        "proven_hits",
+        "computed_tokens",
+        "positions",
+        "label_mismatches",
+        "content_mismatches",
+    )
     kernels = {
         part: tuple(sorted({*a.kernels.get(part, ()), *b.kernels.get(part, ())}))
         for part in sorted(a.kernels.keys() | b.kernels.keys())
@@ -85,10 +93,11 @@ def _written(arm: str, written: WrittenState) -> Iterable[AuditResult]:
 
 def add_audits(parts: Iterable[AuditResult]) -> tuple[AuditResult, ...]:
     """One result an arm, label, layer and head, in that order."""
-    places: dict[Place, list[AuditResult]] = defaultdict(list)
+    sums: dict[Place, AuditResult] = {}
     for part in parts:
-        places[part.arm, part.label, part.layer, part.head].append(part)
-    return tuple(_sum(places[place]) for place in sorted(places))
+        place = part.arm, part.label, part.layer, part.head
+        sums[place] = _sum([sums[place], part]) if place in sums else part
+    return tuple(sums[place] for place in sorted(sums))
 
 
 def _sum(parts: list[AuditResult]) -> AuditResult:

@@ -1,20 +1,34 @@
-"""Two saved runs, arm by arm: what ``compare A B`` reports. No logits, no model, no torch."""
+"""Two saved runs, arm by arm: what ``compare A B`` reports. No logits, no model, no torch.
+
+Part by part of A, with the parts of B that hold the same traces; the two runs may be cut into parts differently.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
-import pandas as pd
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from replaycheck.compare.divergence import first_divergences, with_tolerance
+from replaycheck.compare.cell_sums import CellSums
+from replaycheck.compare.columns import names
+from replaycheck.compare.divergence import DivergenceSums, divergences
 from replaycheck.compare.saved import pair_saved
-from replaycheck.compare.summarise import divergence_numbers, position_numbers
+from replaycheck.compare.spill import Spill
 from replaycheck.errors import UsageError
+from replaycheck.schema.arm import Cell, Effect
 from replaycheck.schema.comparison import ArmComparison, Comparison
-from replaycheck.schema.frames import empty_frame
+from replaycheck.schema.frames import to_arrow, to_frame
+from replaycheck.schema.tables import PAIRS
 
 from .environment import differences
-from .store import Run, open_run, read_environment, read_result, read_table
+from .parts import read_part
+from .store import Run, groups_done, open_run, read_environment, read_result
 
 __all__ = ["compare_runs"]
 
@@ -23,11 +37,19 @@ def compare_runs(a: Path, b: Path) -> Comparison:
     """Compare the arms that both runs have. Raises :class:`UsageError` if the runs are of different models."""
     runs = open_run(a), open_run(b)
     _refuse_other_models(*runs)
-    left, right = (dict(list(read_table(run, "observations").groupby("arm"))) for run in runs)
+    left, right = (_Arms(run) for run in runs)
+    cells = {name: _cell(name, right) for name in sorted(left.rows.keys() & right.rows.keys())}
+    with TemporaryDirectory(prefix="replaycheck-compare-") as scratch, Spill(Path(scratch)) as spill:
+        sums = CellSums([cell.name for cell in cells.values()], spill)
+        parted = DivergenceSums()
+        for part, pairs, said in _paired(*runs, cells, spill):
+            sums.add(pairs, part)
+            parted.add(divergences(pairs, said, tuple(cells.values())))
+        positions = dict(sums.numbers())
     return Comparison(
         environment=differences(*(read_environment(run) for run in runs)),
-        arms=tuple(_arm(name, left[name], right[name]) for name in sorted(left.keys() & right.keys())),
-        unmatched=tuple(sorted(left.keys() ^ right.keys())),
+        arms=tuple(_arm(name, cell, left, right, positions[cell.name], parted) for name, cell in cells.items()),
+        unmatched=tuple(sorted(left.rows.keys() ^ right.rows.keys())),
     )
 
 
@@ -40,15 +62,83 @@ def _refuse_other_models(a: Run, b: Run) -> None:
         )
 
 
-def _arm(name: str, a: pd.DataFrame, b: pd.DataFrame) -> ArmComparison:
-    pairs = pair_saved(name, a, b)
-    restores = bool(pairs["offset_from_restore"].notna().any())
-    forced = pairs[pairs["experiment"] == "forced"]
-    parted = empty_frame("divergences") if forced.empty else first_divergences(forced, with_tolerance(a), b, restores)
+class _Arms:
+    """How many observations each arm of a run has, and which arms restore."""
+
+    def __init__(self, run: Run) -> None:
+        self.rows: dict[str, int] = {}
+        self.restore: set[str] = set()
+        for part in sorted(groups_done(run)):
+            table = read_part(run, "observations", part, ("arm", "offset_from_restore"))
+            arm = names(table["arm"])
+            restored = table["offset_from_restore"].is_valid().to_numpy(zero_copy_only=False)
+            for code, name in enumerate(arm.of):
+                mine = arm.code == code
+                self.rows[name] = self.rows.get(name, 0) + int(mine.sum())
+                if restored[mine].any():
+                    self.restore.add(name)
+
+
+def _cell(arm: str, of: _Arms) -> Cell:
+    """The arm in A against itself in B; without any restore, every position counts, as in a grid cell."""
+    effect = Effect.STATE if arm in of.restore else Effect.GRID
+    return Cell(effect=effect, reference=f"a/{arm}", candidate=f"b/{arm}")
+
+
+def _paired(a: Run, b: Run, cells: dict[str, Cell], spill: Spill) -> Iterator[tuple[str, pa.Table, pa.Table]]:
+    """Of each part of A: its name, PAIRS rows of all cells, and the OBSERVATIONS of both sides."""
+    for part in sorted(groups_done(b)):
+        spill.add_places(_traces(read_part(b, "observations", part, ("trace",))), part)
+
+    @lru_cache(maxsize=4)
+    def of_b(part: str) -> pa.Table:
+        return read_part(b, "observations", part)
+
+    for part in sorted(groups_done(a)):
+        mine = read_part(a, "observations", part)
+        wanted = _traces(mine)
+        others = [_only(of_b(other), "trace", wanted) for other in spill.places(wanted)]
+        if not others:
+            continue
+        other = to_arrow("observations", _plain(others))
+        found = [
+            pair_saved(cell.name, to_frame(_only(mine, "arm", [arm])), to_frame(_only(other, "arm", [arm])))
+            for arm, cell in cells.items()
+        ]
+        pairs = pa.concat_tables([to_arrow("pairs", frame) for frame in found]) if found else PAIRS.empty_table()
+        said = pa.concat_tables([_of_side("a", mine), _of_side("b", other)])
+        yield part, to_arrow("pairs", _plain([pairs])), said
+
+
+def _traces(table: pa.Table) -> tuple[str, ...]:
+    return names(table["trace"]).of
+
+
+def _only(table: pa.Table, column: str, wanted: Sequence[str]) -> pa.Table:
+    rows = names(table[column])
+    keep = np.isin(rows.code, [code for code, name in enumerate(rows.of) if name in set(wanted)])
+    return table.take(np.flatnonzero(keep))
+
+
+def _plain(tables: Sequence[pa.Table]) -> dict[str, pa.ChunkedArray]:
+    whole = pa.concat_tables(tables).unify_dictionaries()
+    return {name: whole[name] for name in whole.column_names}
+
+
+def _of_side(side: str, table: pa.Table) -> pa.Table:
+    """The columns that a divergence needs, dictionaries as strings, arms named ``a/NAME`` or ``b/NAME``."""
+    kept = ("arm", "experiment", "trace", "branch", "turn", "position", "logprob", "top1", "top20")
+    columns = {name: table[name].cast(pa.string()) if name in kept[:3] else table[name] for name in kept}
+    columns["arm"] = pc.binary_join_element_wise(side, columns["arm"], "/")
+    return pa.table(columns)
+
+
+def _arm(name: str, cell: Cell, a: _Arms, b: _Arms, positions: dict[str, Any], parted: DivergenceSums) -> ArmComparison:
+    paired = positions["positions"]
     return ArmComparison(
         arm=name,
-        only_a=len(a) - len(pairs),
-        only_b=len(b) - len(pairs),
-        **position_numbers(pairs),
-        **divergence_numbers(parted),
+        only_a=a.rows[name] - paired,
+        only_b=b.rows[name] - paired,
+        **positions,
+        **parted.numbers(cell.name),
     )

@@ -1,4 +1,4 @@
-"""The end of a run: stored groups, probes and gates become one result. It reads disk only, so it can be repeated.
+"""The end of a run: stored parts, probes and gates become one result. It reads disk only, so it can be repeated.
 
 ``collect`` → ``assemble`` → ``finish``. What a resumed run reads here is what an uninterrupted one wrote.
 """
@@ -10,19 +10,22 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from replaycheck.compare.divergence import divergences
-from replaycheck.compare.summarise import summarise
+from replaycheck.compare.attribution import AttributionSums
+from replaycheck.compare.restore_sums import ConvCount, RestoreSums
+from replaycheck.compare.spill import Spill
+from replaycheck.compare.summarise import Summariser
 from replaycheck.compare.totals import add_arms, add_audits
 from replaycheck.errors import InternalError
 from replaycheck.gates.evidence import Evidence
 from replaycheck.gates.judge import judge, summary
 from replaycheck.gates.load import LoadedGates
 from replaycheck.schema.arm import Arm, Cell
-from replaycheck.schema.result import ArmResult, AuditResult, Finding, ProbeResult, Result
+from replaycheck.schema.result import ArmResult, Attribution, AuditResult, CellResult, Finding, ProbeResult, Result
 
-from .store import Run, read_groups, read_table, write_json, write_whole
+from .parts import read_blocks, read_part, write_whole
+from .store import Run, groups_done, iter_groups, write_json
 
-__all__ = ["Collected", "FindFaults", "RunInfo", "assemble", "collect", "finish"]
+__all__ = ["Collected", "FindFaults", "RunInfo", "assemble", "collect", "conv_counts", "finish"]
 
 #: From the result without findings, and the RESTORES rows, to the findings.
 FindFaults = Callable[[Result, pd.DataFrame], tuple[Finding, ...]]
@@ -47,35 +50,59 @@ class RunInfo:
 
 @dataclass(frozen=True)
 class Collected:
-    """Everything of a run's groups."""
+    """What the groups of a run add up to. restores: the rows that a diagnosis reads, see ``restore_sums``."""
 
     arms: tuple[ArmResult, ...]
     audits: tuple[AuditResult, ...]
-    pairs: pd.DataFrame
+    cells: tuple[CellResult, ...]
+    conv: tuple[ConvCount, ...]
     restores: pd.DataFrame
-    divergences: pd.DataFrame
+    traces: int
+    attributions: tuple[Attribution, ...] = ()
+
+
+_OBSERVED = ("arm", "experiment", "trace", "branch", "turn", "position", "logprob", "top1", "top20")
+"""Columns of OBSERVATIONS that a summary reads."""
+
+_BLOCK = 16_384
+"""Rows of divergences.parquet that are in memory together: a row group of the file."""
 
 
 def collect(run: Run, arms: Sequence[Arm], cells: Sequence[Cell]) -> Collected:
-    """Read the tables and sums of all finished groups; arms in the order of ``arms``."""
-    groups = read_groups(run)
-    sums = {arm.name: arm for arm in add_arms(arm for group in groups for arm in group.arms)}
+    """Add up the parts of all finished groups, one at a time; arms in the order of ``arms``. Writes divergences.parquet."""
+    sums = {arm.name: arm for arm in add_arms(arm for record in iter_groups(run) for arm in record.arms)}
     missing = [arm.name for arm in arms if arm.name not in sums]
     if missing:
         raise InternalError(f"no group of the run has the arm {missing[0]!r}")
-    pairs = read_table(run, "pairs")
-    return Collected(
-        arms=tuple(sums[arm.name] for arm in arms),
-        audits=add_audits(audit for group in groups for audit in group.audits),
-        pairs=pairs,
-        restores=read_table(run, "restores"),
-        divergences=divergences(pairs, read_table(run, "observations"), cells),
-    )
+    with Spill(run.path) as spill:
+        summary, parts = Summariser(cells, spill), AttributionSums(arms)
+        for name in sorted(groups_done(run)):
+            pairs, restores = read_part(run, "pairs", name), read_part(run, "restores", name)
+            observations = read_part(run, "observations", name, _OBSERVED)
+            summary.add(name, pairs, observations, restores)
+            parts.add(observations)
+        write_whole(run, "divergences", spill.parted(_BLOCK))
+        return Collected(
+            arms=tuple(sums[arm.name] for arm in arms),
+            audits=add_audits(audit for record in iter_groups(run) for audit in record.audits),
+            cells=summary.finish(sums),
+            conv=summary.restores.conv,
+            restores=summary.restores.evidence,
+            traces=spill.traces,
+            attributions=parts.finish(),
+        )
+
+
+def conv_counts(run: Run) -> tuple[ConvCount, ...]:
+    """What a gate reads of the restores of a finished run."""
+    sums = RestoreSums(())
+    for block in read_blocks(run, "restores"):
+        sums.add(block)
+    return sums.conv
 
 
 def assemble(
     info: RunInfo,
-    cells: Sequence[Cell],
     collected: Collected,
     probes: Sequence[ProbeResult],
     gates: Sequence[LoadedGates],
@@ -84,21 +111,15 @@ def assemble(
     """Judge, then ask ``find`` what the evidence proves. Admission of the gates is the caller's part."""
     evidence = Evidence(
         arms=collected.arms,
-        cells=summarise(
-            cells,
-            collected.pairs,
-            collected.restores,
-            collected.divergences,
-            {arm.name: arm for arm in collected.arms},
-        ),
+        cells=collected.cells,
         probes=tuple(probes),
         audits=collected.audits,
-        restores=collected.restores,
-        traces=int(collected.pairs["trace"].nunique()),
+        conv=collected.conv,
+        traces=collected.traces,
     )
     result = _result(info, evidence, gates)
     found = find(result, collected.restores) if find else ()
-    return result.model_copy(update={"findings": found})
+    return result.model_copy(update={"findings": found, "attributions": collected.attributions})
 
 
 def _result(info: RunInfo, evidence: Evidence, gates: Sequence[LoadedGates]) -> Result:
@@ -125,7 +146,6 @@ def _result(info: RunInfo, evidence: Evidence, gates: Sequence[LoadedGates]) -> 
     )
 
 
-def finish(run: Run, collected: Collected, result: Result) -> None:
-    """Write divergences.parquet, then result.json, whose presence says that the run is complete."""
-    write_whole(run, "divergences", collected.divergences)
+def finish(run: Run, result: Result) -> None:
+    """Write result.json, whose presence says that the run is complete."""
     write_json(run.result, result)

@@ -1,30 +1,83 @@
-"""Who computes what: the table of ``run --dry-run``, from compiled schedules alone."""
+"""``run --dry-run``: who computes what, and what it will take, from compiled schedules and one measured group."""
 
 from __future__ import annotations
 
+import resource
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from time import process_time
+
 from replaycheck.report.verdict import not_checked
-from replaycheck.schedule.compile import compile_schedule
+from replaycheck.schedule.compile import compile_arms
 from replaycheck.schedule.steps import Compute, Schedule
-from replaycheck.schema.arm import Arm
 
 from .settings import Settings
+from .stage import How, batches_of, work_of, workers_of
+from .worker import Job, replay_jobs
+
+__all__ = ["dry_run"]
+
+SAMPLE = 50
+"""Groups that are compiled to count tokens; of more groups every k-th, and totals are scaled."""
+
+MEASURED = 50
+"""Groups that are replayed at most to calibrate; one is enough for the lab."""
 
 _HEAD = ("arm", "history", "tail", "answer", "answers", "pool", "checkpoints", "hits", "tokens")
 
 
-def arm_table(settings: Settings) -> str:
-    """One line an arm: kernels, how answers entered the state, pool, policy, expected hits, tokens to compute."""
-    rows = [_HEAD, *(_row(settings, arm) for arm in settings.arms)]
+@dataclass(frozen=True)
+class _Count:
+    """What the arms of some groups do, by arm; scale: all groups over these."""
+
+    hits: list[int]
+    tokens: list[int]
+    scale: float
+
+
+def dry_run(settings: Settings, how: How, calibrate: bool = True) -> str:
+    """One line an arm: kernels, how answers entered the state, pool, policy, expected hits, tokens to compute. Then totals.
+
+    Args:
+        calibrate: replay the groups with the fewest tokens for half a second, to say how long the run will take.
+    """
+    count = _count(settings)
+    rows = [_HEAD, *(_row(settings, index, count) for index in range(len(settings.arms)))]
     widths = [max(len(row[i]) for row in rows) for i in range(len(_HEAD))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    lines.append(f"{len(settings.groups)} groups, {len(settings.arms)} arms, {len(settings.cells)} cells")
+    lines.append(
+        f"{len(settings.groups):,} groups, {len(settings.arms)} arms, {len(settings.cells)} cells; "
+        f"{_scaled(sum(count.tokens), count)} tokens, {sum(settings.groups.scored) * len(settings.arms):,} observations"
+    )
     lines.append(f"kernels {settings.label}, recipe {settings.recipe}, {settings.device}")
-    lines += not_checked(settings.not_checked)
-    return "\n".join(lines)
+    lines += _expected(settings, how, count) if calibrate else []
+    return "\n".join([*lines, *not_checked(settings.not_checked)])
 
 
-def _row(settings: Settings, arm: Arm) -> tuple[str, ...]:
-    schedules = [compile_schedule(group, arm) for group in settings.groups]
+def _count(settings: Settings) -> _Count:
+    step = max(1, len(settings.groups) // SAMPLE)
+    hits, tokens = [0] * len(settings.arms), [0] * len(settings.arms)
+    chosen = range(0, len(settings.groups), step)
+    for index in chosen:
+        for arm, schedule in enumerate(compile_arms(settings.groups.parse(index), settings.arms)):
+            hits[arm] += schedule.expected_hits
+            tokens[arm] += _tokens(schedule)
+    return _Count(hits, tokens, len(settings.groups) / len(chosen))
+
+
+def _tokens(schedule: Schedule) -> int:
+    rows = [row for step in schedule.steps if isinstance(step, Compute) for row in step.rows]
+    return sum(row.b - row.a for row in rows)
+
+
+def _scaled(number: int, count: _Count) -> str:
+    """A total; of a sample it is an estimate, which the sign says."""
+    return f"{number:,}" if count.scale == 1 else f"≈{number * count.scale:,.0f}"
+
+
+def _row(settings: Settings, index: int, count: _Count) -> tuple[str, ...]:
+    arm = settings.arms[index]
     return (
         f"{arm.compiler}, {arm.tensor_parallel} ranks" if arm.tensor_parallel > 1 else str(arm.compiler),
         str(arm.history),
@@ -33,11 +86,36 @@ def _row(settings: Settings, arm: Arm) -> tuple[str, ...]:
         str(arm.answers),
         str(arm.pool),
         arm.policy.slug,
-        str(sum(schedule.expected_hits for schedule in schedules)),
-        str(sum(map(_tokens, schedules))),
+        _scaled(count.hits[index], count),
+        _scaled(count.tokens[index], count),
     )
 
 
-def _tokens(schedule: Schedule) -> int:
-    rows = [row for step in schedule.steps if isinstance(step, Compute) for row in step.rows]
-    return sum(row.b - row.a for row in rows)
+def _expected(settings: Settings, how: How, count: _Count) -> Sequence[str]:
+    """Time by prompt and answer tokens, calibrated on one group; memory as that group took it."""
+    groups = settings.groups
+    costs = [prompt + scored for prompt, scored in zip(groups.prompts, groups.scored, strict=True)]
+    spent, done = _calibrate(settings, costs)
+    measured = sum(costs[index] for index in done)
+    workers = workers_of(how, len(batches_of(settings, how.shard)))
+    seconds = spent * sum(costs) / measured / how.shard.of
+    # ru_maxrss is in KiB, on macOS in bytes.
+    held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return (
+        f"expected: {seconds:,.0f} CPU seconds of replay, {seconds / workers:,.0f} s with {workers} workers, "
+        f"{held * (workers + (workers > 1)) / 2**30:.1f} GiB",
+        f"calibrated on the {len(done)} smallest groups: {spent:.2f} CPU s for {measured:,} tokens of prompts and answers "
+        f"under {len(settings.arms)} arms. A longer group costs more a token where attention does.",
+    )
+
+
+def _calibrate(settings: Settings, costs: Sequence[int]) -> tuple[float, list[int]]:
+    """CPU seconds, and the groups that were replayed: the smallest ones, until half a second is spent."""
+    done: list[int] = []
+    begin = process_time()
+    for index in sorted(range(len(costs)), key=costs.__getitem__)[:MEASURED]:
+        replay_jobs(work_of(settings), [Job("calibration", (settings.groups.raw(index),))])
+        done.append(index)
+        if process_time() - begin > 0.5:
+            break
+    return process_time() - begin, done

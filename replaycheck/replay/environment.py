@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
+from types import MappingProxyType
 
 from replaycheck import __version__
 from replaycheck.schema.environment import Environment
@@ -79,11 +80,13 @@ def describe(
     )
 
 
-def finished(environment: Environment) -> Environment:
-    """The same environment with the time at which the run ended, and how many seconds it took."""
+def finished(environment: Environment, cpu_seconds: Mapping[str, float] = MappingProxyType({})) -> Environment:
+    """The same environment with the time at which the run ended, how many seconds it took, and CPU seconds by stage."""
     now = _now()
     seconds = (now - datetime.fromisoformat(environment.started)).total_seconds()
-    return environment.model_copy(update={"finished": now.isoformat(timespec="seconds"), "seconds": seconds})
+    return environment.model_copy(
+        update={"finished": now.isoformat(timespec="seconds"), "seconds": seconds, "cpu_seconds": dict(cpu_seconds)}
+    )
 
 
 def differences(a: Environment, b: Environment) -> dict[str, tuple[str | None, str | None]]:

@@ -7,20 +7,35 @@ or time is written.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from replaycheck.errors import InternalError, UsageError
-from replaycheck.files import write_atomically
+from replaycheck.files import atomic_file, write_atomically
 from replaycheck.json_files import refuse_link
 from replaycheck.schema.frames import KEYS, empty_frame, to_arrow, to_frame
 from replaycheck.schema.tables import TABLES
 
-__all__ = ["MAX_ROWS", "Run", "part_path", "read_table", "write_part", "write_whole"]
+__all__ = [
+    "MAX_ROWS",
+    "Run",
+    "encode",
+    "part_path",
+    "read_blocks",
+    "read_part",
+    "read_table",
+    "write_part",
+    "write_whole",
+]
+
+FORMAT: dict[str, Any] = {"compression": "zstd", "version": "2.6"}
 
 MAX_ROWS = 50_000_000
 """Rows of one table of a run. A row of observations takes about 400 bytes in memory, so this is 20 GB: more is a
@@ -64,22 +79,25 @@ def part_path(run: Run, folder: str, group: str, suffix: str) -> Path:
 def write_part(run: Run, table: str, group: str, rows: pa.Table | pd.DataFrame) -> Path:
     """Write the rows of one group; ``rows`` in any order, with the columns of ``TABLES[table]``."""
     path = part_path(run, table, group, "parquet")
-    write_atomically(path, _bytes(table, rows))
+    columns = {name: rows[name] for name in TABLES[table].names}
+    write_atomically(path, encode(to_arrow(table, columns)))
     return path
 
 
-def write_whole(run: Run, table: str, rows: pa.Table | pd.DataFrame) -> Path:
-    """Write a table that one file holds."""
+def write_whole(run: Run, table: str, blocks: Iterable[pa.Table]) -> Path:
+    """Write a table that one file holds, from blocks of rows in key order."""
     path = run.path / f"{table}.parquet"
     refuse_link(path)
-    write_atomically(path, _bytes(table, rows))
+    with atomic_file(path) as handle, pq.ParquetWriter(handle, TABLES[table], **FORMAT) as writer:
+        for block in blocks:
+            writer.write_table(block)
     return path
 
 
-def _bytes(table: str, rows: pa.Table | pd.DataFrame) -> bytes:
-    columns = {name: rows[name] for name in TABLES[table].names}
+def encode(rows: pa.Table) -> bytes:
+    """The bytes of a part; rows in key order, with the schema of their table."""
     sink = pa.BufferOutputStream()
-    pq.write_table(to_arrow(table, columns), sink, compression="zstd", version="2.6")
+    pq.write_table(rows, sink, **FORMAT)
     return bytes(sink.getvalue().to_pybytes())
 
 
@@ -102,6 +120,22 @@ def read_table(run: Run, table: str) -> pd.DataFrame:
     return frame
 
 
+def read_part(run: Run, table: str, name: str, columns: Sequence[str] | None = None) -> pa.Table:
+    """The rows of one part in key order; only these columns, if they are named."""
+    return _read(part_path(run, table, name, "parquet"), table, columns)
+
+
+def read_blocks(run: Run, table: str, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+    """All rows of a table, a bounded number at a time: part by part, or by the row groups of the one file."""
+    for path in _paths(run, table):
+        if table not in _WHOLE:
+            yield _read(path, table, columns)
+            continue
+        with _opened(path, table) as file:
+            for group in range(file.num_row_groups):
+                yield file.read_row_group(group, columns=columns)
+
+
 def _paths(run: Run, table: str) -> list[Path]:
     if table in _WHOLE:
         path = run.path / f"{table}.parquet"
@@ -110,12 +144,18 @@ def _paths(run: Run, table: str) -> list[Path]:
     return sorted((run.path / table).glob("[!.]*.parquet"))
 
 
-def _read(path: Path, table: str) -> pa.Table:
+def _read(path: Path, table: str, columns: Sequence[str] | None = None) -> pa.Table:
+    with _opened(path, table) as file:
+        return file.read(columns=columns)
+
+
+@contextmanager
+def _opened(path: Path, table: str) -> Iterator[pq.ParquetFile]:
     refuse_link(path)
     try:
         with pq.ParquetFile(path) as file:
             _refuse_foreign(path, table, file)
-            return file.read()
+            yield file
     except (pa.ArrowException, OSError):
         raise UsageError(
             f"{str(path)!r} isn't a complete parquet file; delete it and 'groups/{path.stem}.json' beside its folder, "

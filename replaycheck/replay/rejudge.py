@@ -14,7 +14,8 @@ from replaycheck.gates.judge import judge, summary
 from replaycheck.gates.load import load_gates
 from replaycheck.schema.result import GateResult, Result, Summary
 
-from .store import open_run, read_result, read_table
+from .assemble import conv_counts
+from .store import open_run, read_result
 
 __all__ = ["Judged", "rejudge"]
 
@@ -32,7 +33,7 @@ def rejudge(path: Path, names: Sequence[str] = ()) -> Judged:
     result = read_result(run)
     files = [load_gates(name) for name in names or _judged_by(result)]
     warnings = tuple(warning for loaded in files for warning in check_admission(loaded))
-    evidence = Evidence.of(result, read_table(run, "restores"))
+    evidence = Evidence.of(result, conv_counts(run))
     gates = judge(files, evidence)
     return Judged(gates, summary(gates, evidence), warnings)
 

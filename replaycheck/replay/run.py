@@ -1,32 +1,35 @@
 """The main job: settings in, a complete run directory out.
 
-resolve → start-up check → groups over workers → probes → collect, judge, diagnose → result.json, report
+resolve → start-up check → parts over workers → probes → add up, judge, diagnose → result.json, report
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from time import monotonic
+from time import process_time
 
-import pandas as pd
 import torch
 
-from replaycheck.diagnose.findings import Evidence, findings
+from replaycheck.diagnose.deeper import deeper
 from replaycheck.faults.fault import Fault, find_fault
 from replaycheck.probes.collection import kernel_probes, state_probes
-from replaycheck.schema.result import Finding, ProbeResult, Result
+from replaycheck.probes.parallel import parallel_probes
+from replaycheck.schema.result import ProbeResult, Result
+from replaycheck.subjects.choose import LAB
 from replaycheck.subjects.lab.invariance import check_invariance
 from replaycheck.subjects.lab.kernels import OURS
 from replaycheck.subjects.lab.pool import cast
 from replaycheck_kernels.providers.tuning import bound_autotuning
 
-from .assemble import RunInfo, assemble, collect, finish
+from .assemble import RunInfo
+from .conclude import Plan, conclude
 from .environment import describe, finished
-from .pool import default_workers, replay_all
 from .settings import Settings
-from .store import Run, create_run, groups_done, read_environment, write_group, write_json
-from .worker import Task, network, one_thread
+from .shards import write_shard
+from .stage import How, batches_of, replay_missing
+from .store import Run, create_run, read_environment, write_json
+from .worker import network, one_thread
 
 Say = Callable[[str], None]
 
@@ -38,46 +41,58 @@ def run(
     workers: int | None = None,
     say: Say = lambda line: None,
 ) -> tuple[Run, Result]:
-    """Run, write everything but the rendered reports, and return where and what.
+    """Run on this machine, write everything but the rendered reports, and return where and what.
 
     Raises:
         UsageError: the folder can't be used. EngineEnvironmentError: this machine's bits depend on the batch.
     """
+    return run_whole(settings, How(workers), out, resume, say)
+
+
+def run_whole(
+    settings: Settings, how: How, out: Path | None = None, resume: Path | None = None, say: Say = lambda line: None
+) -> tuple[Run, Result]:
+    """The same with any kind of worker; ``how.shard`` is everything."""
+    record, seconds, probes = _replayed(settings, how, out, resume, say)
+    begin = process_time()
+    result = conclude(record, plan_of(settings), probes, deeper(settings, record, say))
+    seconds["collect"] = process_time() - begin
+    write_json(record.environment, finished(read_environment(record), seconds))
+    return record, result
+
+
+def run_shard(
+    settings: Settings, how: How, out: Path | None = None, resume: Path | None = None, say: Say = lambda line: None
+) -> Run:
+    """Replay the parts of one shard, and write what ``merge`` needs. A shard judges nothing and has no result."""
+    record, seconds, probes = _replayed(settings, how, out, resume, say)
+    write_shard(record, str(how.shard), plan_of(settings), probes, [b.name for b in batches_of(settings, how.shard)])
+    write_json(record.environment, finished(read_environment(record), seconds))
+    return record
+
+
+def _replayed(
+    settings: Settings, how: How, out: Path | None, resume: Path | None, say: Say
+) -> tuple[Run, dict[str, float], tuple[ProbeResult, ...]]:
+    """The folder, CPU seconds by stage, and the probes' results."""
     faults = [find_fault(name) for name in settings.faults]
     one_thread()
+    if settings.subject == LAB:
+        _start_lab(settings)
+    inputs = settings.inputs() | ({} if how.shard.whole else {"shard": str(how.shard)})
+    record = create_run(describe(inputs, settings.device, _device_name(settings.device)), out, resume)
+    seconds = replay_missing(settings, record, how, say)
+    if settings.subject != LAB:
+        return record, seconds, ()
+    say("probing stores and kernels")
+    return record, seconds, run_probes(settings, faults)
+
+
+def _start_lab(settings: Settings) -> None:
     if settings.kernels.spec != OURS and settings.device != "cpu":
         bound_autotuning(settings.kernels.autotune)
     model = network(settings.model, settings.recipe, settings.kernels)
     check_invariance(model, dict.fromkeys(arm.rollback for arm in settings.arms if arm.rollback))
-    record = create_run(describe(settings.inputs(), settings.device, _device_name(settings.device)), out, resume)
-    _replay(settings, record, workers, say)
-    say("probing stores and kernels")
-    probes = run_probes(settings, faults)
-    collected = collect(record, settings.arms, settings.cells)
-    result = assemble(_info(settings), settings.cells, collected, probes, settings.gates, diagnosis(settings))
-    finish(record, collected, result)
-    write_json(record.environment, finished(read_environment(record)))
-    return record, result
-
-
-def _replay(settings: Settings, record: Run, workers: int | None, say: Say) -> None:
-    """Replay the groups that aren't done, and store each as soon as it is ready."""
-    done = groups_done(record)
-    tasks = [task(settings, i) for i, group in enumerate(settings.groups) if group.group not in done]
-    count = workers or default_workers(len(tasks))
-    say(f"{len(tasks)} groups, {len(settings.arms)} arms, {len(settings.cells)} cells; {count} workers")
-    started = monotonic()
-    for ready, comparison in enumerate(replay_all(tasks, count), 1):
-        write_group(record, comparison.tables, comparison.record)
-        spent = monotonic() - started
-        left = spent / ready * (len(tasks) - ready)
-        say(f"{ready} of {len(tasks)} groups ({comparison.record.group}), {spent:.0f} s, about {left:.0f} s left")
-
-
-def task(settings: Settings, index: int) -> Task:
-    """The work of one group."""
-    s = settings
-    return Task(s.groups[index], s.arms, s.cells, s.model, s.recipe, s.faults, s.kernels)
 
 
 def _device_name(device: str) -> str | None:
@@ -88,19 +103,30 @@ def run_probes(settings: Settings, faults: Sequence[Fault]) -> tuple[ProbeResult
     """The probes with the run's faults planted."""
     store = next((fault.cast for fault in faults if fault.cast), cast)
     spoil = next((fault.recipe for fault in faults if fault.recipe), None)
+    shards = next((fault.shards for fault in faults if fault.shards), None)
     model = network(settings.model, settings.recipe, settings.kernels)
     return (
-        *state_probes(model, settings.groups, store),
+        # They take the states after the longest prompt, so its group is enough.
+        *state_probes(model, (settings.groups.with_longest_prompt(),), store),
         *kernel_probes(settings.model, settings.recipe, settings.kernels, settings.seed, spoil),
+        *parallel_probes(settings.model, settings.recipe, settings.kernels, _degrees(settings), shards),
     )
 
 
-def _info(settings: Settings) -> RunInfo:
-    return RunInfo(
+def _degrees(settings: Settings) -> list[int]:
+    """Degrees of the arms that are probed; gates that read the probe have it at two ranks, whatever the arms are."""
+    metrics = {gate.metric for loaded in settings.gates for gate in loaded.gates.gate}
+    read = {2} if metrics & {"shard-mismatches", "sum-of-bound"} else set()
+    return sorted(read | {arm.tensor_parallel for arm in settings.arms if arm.tensor_parallel > 1})
+
+
+def plan_of(settings: Settings) -> Plan:
+    """What the run is to find out."""
+    info = RunInfo(
         suite=settings.suite.name,
         suite_digest=settings.suite_digest,
-        subject="lab",
-        model=settings.model.resolve().name,
+        subject=settings.subject,
+        model=settings.model.resolve().name if settings.subject == LAB else settings.subject,
         model_digest=settings.model_digest,
         recipe=settings.recipe,
         kernels=settings.label,
@@ -109,13 +135,4 @@ def _info(settings: Settings) -> RunInfo:
         faults=settings.faults,
         not_checked=settings.not_checked,
     )
-
-
-def diagnosis(settings: Settings) -> Callable[[Result, pd.DataFrame], tuple[Finding, ...]]:
-    """Diagnosis with the command that repeats this run."""
-
-    def find(result: Result, restores: pd.DataFrame) -> tuple[Finding, ...]:
-        parts = (result.arms, result.cells, result.probes, result.audits, result.gates)
-        return findings(Evidence(*parts, restores, settings.reproduce))
-
-    return find
+    return Plan(info, settings.arms, settings.cells, settings.gates, settings.reproduce)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
+from hashlib import blake2b, file_digest
 from importlib.util import find_spec
 from pathlib import Path
 
 from replaycheck.assets import DEFAULT_PRESET, model_dir, suite_file
+from replaycheck.audit.labels import AuditMode
 from replaycheck.errors import EngineEnvironmentError, UsageError
 from replaycheck.faults.fault import find_fault
 from replaycheck.gates.admission import check_admission
@@ -21,13 +22,14 @@ from replaycheck.schedule.speculation.early import check_rollback
 from replaycheck.schema.arm import Arm, Cell
 from replaycheck.schema.suite import Suite, expand
 from replaycheck.schema.trace import Group
+from replaycheck.subjects.choose import LAB, find_subject
 from replaycheck.subjects.lab.kernels import OURS, KernelChoice, LabKernels, claimed_recipe, lab_kernels
-from replaycheck.traces.read import read_groups
 from replaycheck.traces.suite import find_traces, parse_suite
 from replaycheck.traces.vocabulary import SIZE
 from replaycheck_kernels.recipe import PRESETS
 
-from .possible import possible
+from .groups import Groups
+from .possible import Possible, possible
 
 DEFAULT_KERNELS = KernelChoice()
 
@@ -38,7 +40,7 @@ class Settings:
 
     suite: Suite
     suite_digest: str
-    groups: tuple[Group, ...]
+    groups: Groups
     arms: tuple[Arm, ...]
     cells: tuple[Cell, ...]
     gates: tuple[LoadedGates, ...]
@@ -51,6 +53,9 @@ class Settings:
     label: str
     not_checked: tuple[str, ...]
     reproduce: str
+    audit: AuditMode = AuditMode.RECORD
+    subject: str = LAB
+    explain: bool = True  # run a failing case again, step by step, and name its cause
 
     @property
     def device(self) -> str:
@@ -60,6 +65,7 @@ class Settings:
         """What decides the results; a resumed run must have the same."""
         return {
             "suite": self.suite.name,
+            "subject": self.subject,
             "suite digest": self.suite_digest,
             "model digest": self.model_digest,
             "recipe": self.recipe,
@@ -83,6 +89,7 @@ def resolve(
     seed: int = 0,
     kernels: KernelChoice = DEFAULT_KERNELS,
     admitted: bool = True,
+    subject: str = LAB,
 ) -> tuple[Settings, tuple[str, ...]]:
     """Find and read everything. Returns the settings, and warnings: untested kernels, gates that no selftest has admitted.
 
@@ -99,40 +106,71 @@ def resolve(
     path = suite or suite_file(preset or DEFAULT_PRESET)
     parsed = parse_suite(path)
     parsed = parsed.model_copy(update={"recipe": recipe or claimed_recipe(kernels) or parsed.recipe})
-    lab = _lab_kernels(kernels, parsed.recipe, faults)
     files = find_traces(traces) if traces else find_traces(parsed.traces, path)
+    loaded = tuple(load_gates(str(name)) for name in (gates or parsed.gates))
+    judged = loaded if admitted else ()
+    warnings = tuple(warning for each in judged for warning in check_admission(each, *_shipped_digests(each)))
+    if subject == LAB:
+        computes = _lab(parsed, kernels, faults, model, named=suite is not None)
+    else:
+        computes = _other(parsed, subject, kernels, model)
+    wanted = computes.wanted
+    settings = Settings(
+        parsed,
+        digest_files([path, *files]),
+        Groups.read(files, lambda group: _check(group, wanted.arms)),
+        wanted.arms,
+        wanted.cells,
+        loaded,
+        computes.model,
+        computes.digest,
+        parsed.recipe,
+        tuple(faults),
+        seed,
+        kernels,
+        computes.label,
+        wanted.not_checked,
+        _command(suite, preset, traces, model, recipe, gates, faults, seed, kernels, subject),
+        subject=subject,
+    )
+    return settings, (*((computes.warning,) if computes.warning else ()), *warnings)
+
+
+@dataclass(frozen=True)
+class _Computes:
+    """Who computes: the model with its digest, the kernels' name, and the arms and cells that they can do."""
+
+    model: Path
+    digest: str
+    label: str
+    wanted: Possible
+    warning: str | None = None
+
+
+def _lab(suite: Suite, kernels: KernelChoice, faults: Sequence[str], model: Path | None, named: bool) -> _Computes:
+    lab = _lab_kernels(kernels, suite.recipe, faults)
     folder = model_dir(None) if model is None else model
     config = open_checkpoint(folder).config
     if config.vocab_size < SIZE:
         raise UsageError(
             f"{folder}: the model has {config.vocab_size} token ids and the traces' vocabulary {SIZE}; train it on that"
         )
-    loaded = tuple(load_gates(str(name)) for name in (gates or parsed.gates))
-    judged = loaded if admitted else ()
-    warnings = tuple(warning for each in judged for warning in check_admission(each, *_shipped_digests(each)))
-    wanted = possible(*expand(parsed), lab, named=suite is not None)
+    wanted = possible(*expand(suite), lab, named=named)
     for degree in {arm.tensor_parallel for arm in wanted.arms}:
         plan_ranks(geometry_of(config), degree)
-    groups = _groups(files)
-    check_rollback(groups, wanted.arms)
-    settings = Settings(
-        parsed,
-        digest_files([path, *files]),
-        groups,
-        wanted.arms,
-        wanted.cells,
-        loaded,
-        folder,
-        digest(folder),
-        parsed.recipe,
-        tuple(faults),
-        seed,
-        kernels,
-        lab.label,
-        wanted.not_checked,
-        _command(suite, preset, traces, model, recipe, gates, faults, seed, kernels),
-    )
-    return settings, (*((lab.warning,) if lab.warning else ()), *warnings)
+    return _Computes(folder, digest(folder), lab.label, wanted, lab.warning)
+
+
+def _other(suite: Suite, subject: str, kernels: KernelChoice, model: Path | None) -> _Computes:
+    if kernels != DEFAULT_KERNELS or model is not None:
+        raise UsageError(f"--subject {subject}: it has no --model, --kernels or --device of the lab; leave them out")
+    found = find_subject(subject)
+    return _Computes(Path(found.name), found.digest, found.name, Possible(*expand(suite)))
+
+
+def _check(group: Group, arms: Sequence[Arm]) -> None:
+    check_playable(group)
+    check_rollback((group,), arms)
 
 
 def _lab_kernels(kernels: KernelChoice, name: str, faults: Sequence[str]) -> LabKernels:
@@ -155,9 +193,11 @@ def _command(
     faults: Sequence[str],
     seed: int,
     kernels: KernelChoice,
+    subject: str,
 ) -> str:
     """The command line that repeats a run with these inputs."""
     named = {"--preset": preset, "--model": model, "--recipe": recipe, "--seed": seed or None}
+    named["--subject"] = None if subject == LAB else subject
     if kernels != DEFAULT_KERNELS:
         tuned = None if kernels.autotune == DEFAULT_KERNELS.autotune else kernels.autotune
         named |= {"--kernels": kernels.spec, "--kernels-path": kernels.path, "--device": kernels.device}
@@ -187,7 +227,8 @@ def digest_files(paths: Sequence[Path]) -> str:
     """BLAKE2b (128 bits) over the contents, in order."""
     state = blake2b(digest_size=16)
     for path in paths:
-        state.update(blake2b(path.read_bytes()).digest())
+        with path.open("rb") as handle:
+            state.update(file_digest(handle, blake2b).digest())
     return state.hexdigest()
 
 
@@ -202,15 +243,3 @@ def admission_suite_digest() -> str:
     """The digest of the suite that selftest plants its faults in: the quick preset with its traces."""
     path = suite_file(DEFAULT_PRESET)
     return digest_files([path, *find_traces(parse_suite(path).traces, path)])
-
-
-def _groups(files: Sequence[Path]) -> tuple[Group, ...]:
-    groups: dict[str, tuple[Group, Path]] = {}
-    for path in files:
-        for group in read_groups(path):
-            if group.group in groups:
-                other = groups[group.group][1]
-                raise UsageError(f"group {group.group!r} is in {other} and in {path}; rename one of them")
-            check_playable(group)
-            groups[group.group] = group, path
-    return tuple(group for group, _ in groups.values())

@@ -1,23 +1,24 @@
 """The run directory of DESIGN §7: who may create it, what makes it a run, and which groups in it are done.
 
     environment.json   written first; its presence makes a folder a run
-    observations/ pairs/ restores/   one parquet part a group (parts.py)
-    groups/            one JSON a group, written last: the group is done
+    observations/ pairs/ restores/   one parquet file a part (parts.py): a group, or several small ones (batches.py)
+    groups/            one JSON a part, written last: its groups are done
     divergences.parquet, result.json   written when every group is done
 
-A run killed at any moment loses the groups in flight and nothing else.
+A run killed at any moment loses the parts in flight and nothing else.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
 
 from replaycheck.errors import UsageError
+from replaycheck.files import write_atomically
 from replaycheck.json_files import read_json, refuse_link, write_json
 from replaycheck.schema.environment import Environment
 from replaycheck.schema.group import GroupRecord
@@ -25,8 +26,8 @@ from replaycheck.schema.result import Result
 
 from .parts import Run, part_path, read_table, write_part, write_whole
 
-__all__ = ["Run", "create_run", "groups_done", "open_run", "read_environment", "read_groups", "read_result",
-           "read_table", "write_group", "write_json", "write_part", "write_whole"]  # fmt: skip
+__all__ = ["Run", "create_run", "groups_done", "iter_groups", "open_run", "part_path", "read_environment", "read_result",
+           "read_table", "write_done", "write_group", "write_json", "write_part", "write_whole"]  # fmt: skip
 
 _ADVICE = "the file was changed or cut short; run again, or give the folder of another run"
 
@@ -100,16 +101,23 @@ def write_group(run: Run, tables: Mapping[str, pa.Table], record: GroupRecord) -
     write_json(path, record)
 
 
+def write_done(run: Run, record: GroupRecord, tables: Mapping[str, bytes]) -> None:
+    """The same from the bytes of parts that a worker has encoded."""
+    for name, data in tables.items():
+        write_atomically(part_path(run, name, record.group, "parquet"), data)
+    write_json(part_path(run, "groups", record.group, "json"), record)
+
+
 def groups_done(run: Run) -> frozenset[str]:
-    """Names of the groups whose tables and record are complete."""
+    """Names of the parts whose tables and record are complete."""
     refuse_link(run.path / "groups")
     return frozenset(path.stem for path in (run.path / "groups").glob("[!.]*.json"))
 
 
-def read_groups(run: Run) -> tuple[GroupRecord, ...]:
-    """The records of all finished groups, by name."""
-    paths = [part_path(run, "groups", group, "json") for group in sorted(groups_done(run))]
-    return tuple(read_json(path, GroupRecord, _ADVICE) for path in paths)
+def iter_groups(run: Run) -> Iterator[GroupRecord]:
+    """The records of all finished parts, by name, one in memory at a time."""
+    for part in sorted(groups_done(run)):
+        yield read_json(part_path(run, "groups", part, "json"), GroupRecord, _ADVICE)
 
 
 def read_result(run: Run) -> Result:

@@ -6,42 +6,72 @@ On the CPU a worker has one thread and one group; more groups, more workers. A G
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from time import process_time
 
 import torch
 
+from replaycheck.audit.labels import AuditMode
 from replaycheck.compare.group import GroupComparison, compare_group
-from replaycheck.compare.record import ArmRecording
+from replaycheck.compare.record import ArmRecording, join
 from replaycheck.faults.fault import find_fault
-from replaycheck.schedule.compile import compile_schedule
+from replaycheck.schedule.compile import compile_arms, compile_schedule
+from replaycheck.schedule.steps import Schedule
 from replaycheck.schema.arm import Activation, Arm, Cell
+from replaycheck.schema.group import GroupRecord
 from replaycheck.schema.trace import Group
+from replaycheck.subjects.choose import LAB, find_subject
 from replaycheck.subjects.lab.executor import ArmRun, execute
 from replaycheck.subjects.lab.kernels import KernelChoice, lab_kernels
 from replaycheck.subjects.lab.network import Network
 from replaycheck.subjects.lab.parallel import ParallelNetwork, plan_for
+from replaycheck.subjects.lab.pool import Pool
 from replaycheck_kernels.recipe import preset
 
 from .activation import activated_outside
+from .parts import encode
 
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 """Of glibc's malloc.h."""
 
 
 @dataclass(frozen=True)
-class Task:
-    """One group for one worker; plain data that can be sent to another process."""
+class Work:
+    """What a worker does with each group; plain data that can be sent to another process.
 
-    group: Group
+    Attributes:
+        subject: the lab, or a name that :func:`replaycheck.subjects.choose.find_subject` knows. The lab alone reads
+            model, recipe and kernels.
+    """
+
     arms: tuple[Arm, ...]
     cells: tuple[Cell, ...]
     model: Path
     recipe: str
     faults: tuple[str, ...]
     kernels: KernelChoice
+    audit: AuditMode = AuditMode.RECORD
+    subject: str = LAB
+
+
+@dataclass(frozen=True)
+class Job:
+    """The groups of one part, as lines of a trace file."""
+
+    name: str
+    lines: tuple[bytes, ...]
+
+
+@dataclass(frozen=True)
+class Done:
+    """A finished part: its files, and CPU seconds by what they were spent on."""
+
+    record: GroupRecord
+    tables: Mapping[str, bytes]
+    seconds: Mapping[str, float]
 
 
 def one_thread() -> None:
@@ -70,37 +100,111 @@ def network(
     degree: int = 1,
     activation: Activation = Activation.INSIDE,
 ) -> Network:
-    """The model under a recipe, as a recipe fault leaves it, over so many ranks; how its prefill activates."""
+    """The model under a recipe, as a fault of the network leaves it, over so many ranks; how its prefill activates.
+
+    A fault of weights is planted in the whole model, before ranks take their parts.
+    """
     chosen = preset(recipe)
-    spoiled = find_fault(fault).recipe if fault else None
-    used = spoiled(chosen) if spoiled else chosen
+    spoiled = find_fault(fault) if fault else None
+    used = spoiled.recipe(chosen) if spoiled and spoiled.recipe else chosen
     found = lab_kernels(kernels, used).kernels()
     if activation is Activation.OUTSIDE:
         found |= {"chunk": activated_outside(kernels, used)}
+    if spoiled and spoiled.provider:
+        found = {form: spoiled.provider(kernel) for form, kernel in found.items()}
     if degree == 1:
-        return Network(model, used, found, kernels.device)
-    return ParallelNetwork(model, used, found, kernels.device, plan_for(model, degree))
+        return Network(model, used, found, kernels.device, spoiled.weights if spoiled else None)
+    plan = plan_for(model, degree)
+    if spoiled and spoiled.shards:
+        plan = spoiled.shards(plan)
+    return ParallelNetwork(model, used, found, kernels.device, plan)
 
 
-def replay_groups(tasks: Sequence[Task]) -> list[GroupComparison]:
-    """Compile, execute in lockstep, compare."""
-    runs = [[_run(task, arm) for arm in task.arms] for task in tasks]
-    for each in {id(run.network): run.network for mine in runs for run in mine}.values():
-        each.reset()
-    recordings = iter(execute([run for mine in runs for run in mine]))
-    return [_compare(task, [next(recordings) for _ in task.arms]) for task in tasks]
+def replay_groups(work: Work, groups: Sequence[Group]) -> list[GroupComparison]:
+    """Compile, execute in lockstep, compare each group."""
+    found = _recordings(work, groups, Clock())
+    return [_compare(work, group.group, [mine]) for group, mine in zip(groups, found, strict=True)]
 
 
-def _compare(task: Task, recordings: Sequence[ArmRecording]) -> GroupComparison:
-    return compare_group(task.group.group, task.arms, task.cells, {each.arm: each for each in recordings})
+def replay_jobs(work: Work, jobs: Sequence[Job]) -> list[Done]:
+    """The parts of ``jobs``. On a CPU the lab takes one group after the other; else all groups run together."""
+    clock = Clock()
+    groups = [[Group.model_validate_json(line, strict=True) for line in job.lines] for job in jobs]
+    clock.lap("compile")
+    flat = [group for mine in groups for group in mine]
+    if work.subject == LAB and work.kernels.device == "cpu":
+        found = [_recordings(work, [group], clock)[0] for group in flat]
+    else:
+        found = _recordings(work, flat, clock)
+    recorded = iter(found)
+    parts = []
+    for job, mine in zip(jobs, groups, strict=True):
+        compared = _compare(work, job.name, [next(recorded) for _ in mine])
+        clock.lap("compare")
+        if len(mine) > 1:
+            names = tuple(group.group for group in mine)
+            compared = replace(compared, record=compared.record.model_copy(update={"groups": names}))
+        parts.append(Done(compared.record, {name: encode(rows) for name, rows in compared.tables.items()}, {}))
+        clock.lap("store")
+    return [replace(part, seconds=clock.seconds if part is parts[0] else {}) for part in parts]
 
 
-def _run(task: Task, arm: Arm) -> ArmRun:
-    faults = [find_fault(name) for name in task.faults]
-    schedule = compile_schedule(task.group, arm)
+def _compare(work: Work, name: str, recordings: Sequence[Sequence[ArmRecording]]) -> GroupComparison:
+    """``recordings``: by group, then by arm."""
+    joined = {arm.name: join(mine) for arm, mine in zip(work.arms, zip(*recordings, strict=True), strict=True)}
+    return compare_group(name, work.arms, work.cells, joined)
+
+
+def _recordings(work: Work, groups: Sequence[Group], clock: Clock) -> list[list[ArmRecording]]:
+    """By group, then by arm."""
+    schedules = [[_spoiled(work, schedule) for schedule in compile_arms(group, work.arms)] for group in groups]
+    flat = [schedule for mine in schedules for schedule in mine]
+    clock.lap("compile")
+    if work.subject == LAB:
+        runs = [lab_run(work, schedule) for schedule in flat]
+        for each in {id(run.network): run.network for run in runs}.values():
+            each.reset()
+        found = execute(runs)
+    else:
+        found = find_subject(work.subject).replay(flat)
+    clock.lap("subject")
+    recorded = iter(found)
+    return [[next(recorded) for _ in mine] for mine in schedules]
+
+
+def planned(work: Work, group: Group, arm: Arm) -> Schedule:
+    """The schedule of a group under an arm, as the work's faults leave it."""
+    return _spoiled(work, compile_schedule(group, arm))
+
+
+def _spoiled(work: Work, schedule: Schedule) -> Schedule:
+    for name in work.faults:
+        schedule = find_fault(name).on_schedule(schedule)
+    return schedule
+
+
+def lab_run(work: Work, schedule: Schedule) -> ArmRun:
+    """A schedule, ready for the executor, on the network and pool that the work's faults leave."""
+    arm = schedule.arm
+    faults = [find_fault(name) for name in work.faults]
+    of_networks = [name for name, fault in zip(work.faults, faults, strict=True) if fault.changes_network]
+    spoiled = next((name for name in of_networks if arm.compiler in find_fault(name).enters), None)
+    found = network(work.model, work.recipe, work.kernels, spoiled, arm.tensor_parallel, arm.activation)
+    slots = Pool
     for fault in faults:
-        schedule = fault.on_schedule(schedule)
-    recipe_faults = [fault.name for fault in faults if fault.recipe and arm.compiler in fault.enters]
-    spoiled = next(iter(recipe_faults), None)
-    found = network(task.model, task.recipe, task.kernels, spoiled, arm.tensor_parallel, arm.activation)
-    return ArmRun(schedule, found)
+        slots = fault.on_pool(slots, arm.compiler)
+    return ArmRun(schedule, found, work.audit, slots)
+
+
+class Clock:
+    """CPU seconds of this process by what they were spent on."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._last = process_time()
+
+    def lap(self, what: str) -> None:
+        """Book the time since the last lap."""
+        now = process_time()
+        self.seconds[what] = self.seconds.get(what, 0.0) + now - self._last
+        self._last = now

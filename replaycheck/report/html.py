@@ -18,9 +18,12 @@ from replaycheck.schema.arm import PoolDtype
 from replaycheck.text import printable
 
 from . import plots
+from .attribution import attribution_chart, attribution_rows
 from .figure import Chart
 from .matrix import EFFECTS, matrix
+from .privacy import shows_text
 from .saved import Saved, load
+from .streams import extents, layer_errors, spreads, times
 from .text import number
 from .verdict import answer
 from .views import audit_table, divergence_table, environment_rows
@@ -39,8 +42,8 @@ def write_report(path: Path) -> Path:
     return page
 
 
-def render(saved: Saved) -> str:
-    """The page as text."""
+def render(saved: Saved, show_text: bool = False) -> str:
+    """The page as text. ``show_text``: show tokens of imported traces, too."""
     result = saved.result
     return (
         templates()
@@ -51,9 +54,13 @@ def render(saved: Saved) -> str:
             matrix=matrix(result),
             effects=EFFECTS,
             divergences=divergence_table(
-                result, saved.table("divergences"), saved.environment.inputs.get("vocabulary")
+                extents(result, saved.blocks("divergences")),
+                saved.environment.inputs.get("vocabulary"),
+                shows_text(saved.environment, show_text),
             ),
             charts=_charts(saved),
+            attribution=attribution_chart(result),
+            attributions=attribution_rows(result),
             gates=sorted(result.gates, key=lambda gate: gate.verdict == "pass"),
             audits=audit_table(result),
             environment=environment_rows(saved.environment),
@@ -64,11 +71,13 @@ def render(saved: Saved) -> str:
 
 
 def _charts(saved: Saved) -> list[Chart]:
-    result, pairs = saved.result, saved.table("pairs")
+    result = saved.result
     present = {arm.pool for arm in result.arms}
-    charts = [plots.distribution(result, pairs, pool) for pool in PoolDtype if pool in present]
-    charts.append(plots.survival(result, saved.table("divergences")))
-    charts.append(plots.layer_error(result, saved.table("restores")))
+    found = spreads(result, saved.blocks("pairs", "cell", "dlogp"))
+    charts = [plots.distribution(found, pool) for pool in PoolDtype if pool in present]
+    charts.append(plots.survival(times(result, saved.blocks("divergences"))))
+    restores = saved.blocks("restores", "cell", "dtype", "layer", "rel_error", "one_cast_error")
+    charts.append(plots.layer_error(layer_errors(result, restores)))
     return charts
 
 

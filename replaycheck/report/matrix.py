@@ -106,9 +106,10 @@ def _key(arm: ArmResult) -> tuple[str, str, str]:
     answers = arm.answers.value if arm.answer == "recurrent" else f"{arm.answers}, answer {arm.answer}"
     ranks = f", {arm.tensor_parallel} ranks" if arm.tensor_parallel > 1 else ""
     activated = "" if arm.activation is Activation.INSIDE else f", activated {arm.activation}"
+    padded = f", padded {arm.padding}" if arm.padding else ""
     windows = f", windows by {arm.rollback}" if arm.rollback else ""
     ring = f" (ring of {arm.ring})" if arm.ring else ""
-    return f"{arm.history}-{arm.tail}{ranks}{activated}", answers + windows + ring, arm.policy
+    return f"{arm.history}-{arm.tail}{ranks}{activated}{padded}", answers + windows + ring, arm.policy
 
 
 def _mark(cell: CellResult, failed: set[str]) -> str:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from scipy import stats
 
 from replaycheck.diagnose.words import pools
 from replaycheck.schema.arm import Effect, PoolDtype
-from replaycheck.schema.result import Result
 
 from .figure import SERIES, Chart, sheet
 from .matrix import EFFECTS
+from .streams import Key, LayerErrors, Spread, Times
 from .text import number
 
 __all__ = ["distribution", "layer_error", "survival"]
@@ -26,117 +26,119 @@ POINTS = 240
 """Points of a drawn curve: more than a chart of 4.8 inches can show apart."""
 
 
-def distribution(result: Result, pairs: pd.DataFrame, pool: PoolDtype) -> Chart:
+def distribution(found: Mapping[Key, Spread], pool: PoolDtype) -> Chart:
     """|Δ log p| of all scored positions as cumulative shares, one curve an effect.
 
     The grid effect doesn't depend on the pool, so its curve is in every chart.
     """
     title = f"|Δ log-probability|, {pool} pool"
-    arms = {arm.name: arm.pool for arm in result.arms}
-    effect_of = {
-        cell.name: cell.effect
-        for cell in result.cells
-        if arms.get(cell.candidate) is pool or cell.effect is Effect.GRID
-    }
-    seen = pairs[["cell", "dlogp"]].assign(effect=pairs["cell"].astype(str).map(effect_of)).dropna(subset=["effect"])
-    finite = np.isfinite(seen["dlogp"])
-    broken = f"{(~finite).sum():,} positions without a finite difference are left out. " if not finite.all() else ""
-    seen = seen[finite]
-    if seen.empty:
+    seen = {effect: _spread(found, effect, pool) for effect in EFFECTS}
+    lost = sum(spread.broken for spread in seen.values())
+    broken = f"{lost:,} positions without a finite difference are left out. " if lost else ""
+    spreads = {effect: spread for effect, spread in seen.items() if spread.count}
+    if not spreads:
         return Chart(title, "", None, f"{broken}No position was compared with a {pool} pool.")
-    values = {effect: np.abs(seen.loc[seen["effect"] == effect, "dlogp"].to_numpy()) for effect in EFFECTS}
-    values = {effect: of for effect, of in values.items() if of.size}
     with sheet(title, "|Δ log p|, nat (left edge: exactly 0)", "share of positions, %") as drawing:
-        for (colour, dash), (effect, of) in zip(SERIES, values.items(), strict=False):
-            x, y = _cumulative(of)
-            drawing.axes.step(x, y, where="post", color=colour, ls=dash, lw=1.6, label=f"{effect} (n = {of.size:,})")
-        drawing.axes.set(xscale="log", ylim=(0, 103), xlim=(SMALLEST, max(1.0, *(of.max() for of in values.values()))))
-        drawing.axes.legend(loc="lower right" if Effect.EXACT not in values else "center left", fontsize=8)
-    return Chart(title, broken + _see_distribution(values), drawing.svg)
+        right = 1.0
+        for (colour, dash), (effect, spread) in zip(SERIES, spreads.items(), strict=False):
+            x, y = _cumulative(spread)
+            right = max(right, *x[:-1])
+            label = f"{effect} (n = {spread.count:,})"
+            drawing.axes.step(x, y, where="post", color=colour, ls=dash, lw=1.6, label=label)
+        drawing.axes.set(xscale="log", ylim=(0, 103), xlim=(SMALLEST, right))
+        drawing.axes.legend(loc="lower right" if Effect.EXACT not in spreads else "center left", fontsize=8)
+    return Chart(title, broken + _see_distribution(spreads), drawing.svg)
 
 
-def _cumulative(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Quantiles on a log axis, and the percentages that they reach; a curve starts at its share of zeros."""
-    above = np.sort(values[values >= SMALLEST])
-    zeros = values.size - above.size
-    picked = np.unique(np.linspace(0, max(0, above.size - 1), min(POINTS, above.size)).astype(int))
-    x = np.concatenate([[SMALLEST], above[picked], [RIGHT]])
-    reached = np.concatenate([[zeros], zeros + picked + 1, [values.size]])
-    return x, reached * (100 / values.size)
+def _spread(found: Mapping[Key, Spread], effect: Effect, pool: PoolDtype) -> Spread:
+    """Of one effect in one pool dtype; of the grid effect in all."""
+    mine = Spread()
+    for (each, dtype), spread in found.items():
+        if each is effect and (dtype is pool or effect is Effect.GRID):
+            mine.bins.update(spread.bins)
+            mine.zeros += spread.zeros
+            mine.broken += spread.broken
+    return mine
 
 
-def _see_distribution(values: dict[Effect, np.ndarray]) -> str:
+def _cumulative(spread: Spread) -> tuple[np.ndarray, np.ndarray]:
+    """Edges on a log axis, and the percentages below them; a curve starts at its share of what is under the left edge."""
+    edges, below = spread.cumulative()
+    left = int(np.searchsorted(edges, SMALLEST, side="right"))
+    start = int(below[left - 1]) if left else spread.zeros
+    shown = edges[left:], below[left:]
+    picked = np.unique(np.linspace(0, max(0, len(shown[0]) - 1), min(POINTS, len(shown[0]))).astype(int))
+    x = np.concatenate([[SMALLEST], shown[0][picked], [RIGHT]])
+    reached = np.concatenate([[start], shown[1][picked], [spread.count]])
+    return x, reached * (100 / spread.count)
+
+
+def _see_distribution(spreads: Mapping[Effect, Spread]) -> str:
     said = []
-    if Effect.EXACT in values:
-        zero = float((values[Effect.EXACT] == 0).mean())
+    if Effect.EXACT in spreads:
+        moved = 1 - spreads[Effect.EXACT].zeros / spreads[Effect.EXACT].count
         said.append(
-            "The exact curve is flat at 100 %: no position moved at all."
-            if zero == 1
-            else f"The exact curve should be flat at 100 %; here {100 * (1 - zero):.3g} % of the positions moved."
+            f"The exact curve should be flat at 100 %; here {100 * moved:.3g} % of the positions moved."
+            if moved
+            else "The exact curve is flat at 100 %: no position moved at all."
         )
-    if Effect.TOTAL in values and Effect.GRID in values:
-        medians = [np.median(values[effect]) for effect in (Effect.TOTAL, Effect.GRID)]
+    if Effect.TOTAL in spreads and Effect.GRID in spreads:
+        medians = [spreads[effect].median for effect in (Effect.TOTAL, Effect.GRID)]
         said.append(
-            f"What a user sees (total, median {number(float(medians[0]))} nat) is to be read beside other cuts alone "
-            f"(grid, median {number(float(medians[1]))} nat): curves that lie together mean rounding of the same size."
+            f"What a user sees (total, median {number(medians[0])} nat) is to be read beside other cuts alone "
+            f"(grid, median {number(medians[1])} nat): curves that lie together mean rounding of the same size."
         )
     return " ".join(said)
 
 
-def survival(result: Result, divergences: pd.DataFrame) -> Chart:
+def survival(found: Mapping[PoolDtype, Times]) -> Chart:
     """Kaplan-Meier curves of the first other top-1 token, cold against warm, one a pool dtype.
 
     The clock starts at the first restore: before it, both arms run the same code (statistics.md C.4).
     """
     title = "First other top-1 token, cold vs warm"
-    arms = {arm.name: arm.pool for arm in result.arms}
-    pool_of = {cell.name: arms.get(cell.candidate) for cell in result.cells if cell.effect is Effect.TOTAL}
-    rows = divergences[divergences["kind"].astype(str) == "argmax"]
-    rows = rows.assign(pool=rows["cell"].astype(str).map(pool_of)).dropna(subset=["pool", "offset_from_restore"])
-    if rows.empty:
+    happened = sum(each.happened.total() for each in found.values())
+    branches = happened + sum(each.censored.total() for each in found.values())
+    if not branches:
         return Chart(title, "", None, "No branch was restored in a cold-against-warm comparison, so no clock started.")
-    happened = ~rows["censored"].astype(bool)
-    if not happened.any():
-        return Chart(title, "", None, f"The top-1 tokens agree to the end of all {len(rows):,} branches.")
+    if not happened:
+        return Chart(title, "", None, f"The top-1 tokens agree to the end of all {branches:,} branches.")
     with sheet(title, "tokens since the first restore", "branches still alike, %") as drawing:
         for (colour, dash), pool in zip(SERIES, PoolDtype, strict=False):
-            of = rows[rows["pool"] == pool]
-            if not of.empty:
-                x, y = _kaplan_meier(of)
-                drawing.axes.step(x, y, where="post", color=colour, ls=dash, lw=1.6, label=f"{pool} (n = {len(of):,})")
+            if pool in found:
+                x, y = _kaplan_meier(found[pool])
+                n = found[pool].happened.total() + found[pool].censored.total()
+                drawing.axes.step(x, y, where="post", color=colour, ls=dash, lw=1.6, label=f"{pool} (n = {n:,})")
         drawing.axes.set(xscale="log", ylim=(0, 103), xlim=(1, None))
         drawing.axes.legend(loc="lower left", fontsize=8)
     see = (
-        f"{happened.sum():,} of {len(rows):,} branches, each in several comparisons, get another top-1 token; the "
+        f"{happened:,} of {branches:,} branches, each in several comparisons, get another top-1 token; the "
         "others are censored at their end. Described, not tested: comparisons share traces."
     )
     return Chart(title, see, drawing.svg)
 
 
-def _kaplan_meier(rows: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-    time, censored = rows["offset_from_restore"].to_numpy(float).clip(1), rows["censored"].to_numpy(bool)
-    curve = stats.ecdf(stats.CensoredData(uncensored=time[~censored], right=time[censored])).sf
+def _kaplan_meier(found: Times) -> tuple[np.ndarray, np.ndarray]:
+    happened, censored = (Times.spread(each).clip(1) for each in (found.happened, found.censored))
+    curve = stats.ecdf(stats.CensoredData(uncensored=happened, right=censored)).sf
     return np.concatenate([[1.0], curve.quantiles]), 100 * np.concatenate([[1.0], curve.probabilities])
 
 
-def layer_error(result: Result, restores: pd.DataFrame) -> Chart:
+def layer_error(found: Mapping[PoolDtype, Mapping[int, LayerErrors]]) -> Chart:
     """Relative error of restored states against the live state, by layer, beside what one direct cast costs."""
     title = "Error of restored states, split vs warm"
-    state = {cell.name for cell in result.cells if cell.effect is Effect.STATE}
-    rows = restores[restores["cell"].astype(str).isin(state) & np.isfinite(restores["rel_error"])]
-    if rows.empty:
+    if not found:
         return Chart(title, "", None, "No state was restored in a split-against-warm comparison.")
-    by_pool = {pool: rows[rows["dtype"].astype(str) == pool] for pool in PoolDtype}
-    zero = [pool.value for pool, of in by_pool.items() if len(of) and of["rel_error"].max() == 0]
-    drawn = {pool: of for pool, of in by_pool.items() if len(of) and pool.value not in zero}
-    said = f"Exactly 0 in every layer: {pools({PoolDtype(pool) for pool in zero})}. " if zero else ""
+    zero = {pool for pool, by in found.items() if max(each.largest for each in by.values()) == 0}
+    drawn = {pool: found[pool] for pool in PoolDtype if pool in found and pool not in zero}
+    said = f"Exactly 0 in every layer: {pools(zero)}. " if zero else ""
     if not drawn:
         return Chart(title, "", None, f"{said}Nothing to draw.")
-    layers = sorted(int(layer) for layer in rows["layer"].unique())
-    smallest = min(of.loc[of["rel_error"] > 0, "rel_error"].min() for of in drawn.values())
+    layers = sorted({layer for by in found.values() for layer in by})
+    smallest = min(each.smallest_positive for by in drawn.values() for each in by.values())
     with sheet(title, "model layer", "relative error (Frobenius)") as drawing:
-        for at, (pool, of) in enumerate(drawn.items()):
-            _draw_errors(drawing.axes, of, layers, at, pool)
+        for at, (pool, by) in enumerate(drawn.items()):
+            _draw_errors(drawing.axes, by, layers, at, pool)
         drawing.axes.set(yscale="log", xticks=range(len(layers)), ylim=(smallest / 4, None))
         drawing.axes.set_xticklabels([str(layer) for layer in layers])
         drawing.axes.legend(loc="upper center", bbox_to_anchor=(0.45, 1.32), ncols=2, fontsize=8, columnspacing=1)
@@ -147,12 +149,14 @@ def layer_error(result: Result, restores: pd.DataFrame) -> Chart:
     return Chart(title, see, drawing.svg)
 
 
-def _draw_errors(axes: Any, rows: pd.DataFrame, layers: list[int], at: int, pool: PoolDtype) -> None:
+def _draw_errors(axes: Any, by: Mapping[int, LayerErrors], layers: list[int], at: int, pool: PoolDtype) -> None:
     """Worst state and range of each layer, and a dash where one cast would put the worst state."""
-    colour, by = SERIES[at][0], rows.groupby("layer")
-    x = np.array([layers.index(layer) for layer in by.groups]) + (at - 1) * 0.22
-    low, high, cast = by["rel_error"].min(), by["rel_error"].max(), by["one_cast_error"].max()
-    axes.vlines(x, low.clip(lower=SMALLEST), high, color=colour, lw=1.2)
-    axes.plot(x, high, "os^"[at], color=colour, ms=4.5, ls="none", label=f"{pool}: largest (n = {len(rows):,})")
+    colour, mine = SERIES[at][0], [by[layer] for layer in sorted(by)]
+    x = np.array([layers.index(layer) for layer in sorted(by)]) + (at - 1) * 0.22
+    low, high = np.array([each.smallest for each in mine]), np.array([each.largest for each in mine])
+    cast = np.array([each.one_cast for each in mine])
+    axes.vlines(x, low.clip(min=SMALLEST), high, color=colour, lw=1.2)
+    count = sum(each.states for each in mine)
+    axes.plot(x, high, "os^"[at], color=colour, ms=4.5, ls="none", label=f"{pool}: largest (n = {count:,})")
     if cast.max() > 0:
         axes.plot(x, cast, "_", color=colour, ms=16, mew=1.4, ls="none", label=f"{pool}: one cast")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import pandas as pd
+import pyarrow as pa
 
-from replaycheck.replay.store import Run, open_run, read_environment, read_result, read_table
+from replaycheck.replay.parts import read_blocks
+from replaycheck.replay.store import Run, open_run, read_environment, read_result
 from replaycheck.schema.environment import Environment
 from replaycheck.schema.result import Result
 
@@ -20,8 +22,9 @@ class Saved:
     result: Result
     environment: Environment
 
-    def table(self, name: str) -> pd.DataFrame:
-        return read_table(self.run, name)
+    def blocks(self, table: str, *columns: str) -> Iterator[pa.Table]:
+        """The rows of a table, a bounded number at a time; only these columns, if any is named."""
+        return read_blocks(self.run, table, columns or None)
 
 
 def load(path: Path) -> Saved:

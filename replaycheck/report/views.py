@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import product
 
@@ -13,14 +13,14 @@ from replaycheck.schema.environment import Environment
 from replaycheck.schema.result import AuditResult, Result
 from replaycheck.traces import vocabulary as ascii_vocabulary
 
+from .privacy import HIDDEN
+from .streams import KINDS, Extent, Key
 from .text import number
 
 __all__ = ["AuditRow", "AuditTable", "DivergenceTable", "audit_table", "divergence_table", "environment_rows"]
 
 ORDER = (Effect.EXACT, Effect.STATE, Effect.TOTAL, Effect.GRID, Effect.PARALLEL, Effect.ACTIVATION)
 """What must be equal comes first."""
-KINDS = {"argmax": "other top-1 token", "tolerance": "over tolerance", "bits": "any bit"}
-"""From what changes words to what nobody sees; the first kind that happened gives the example."""
 
 
 @dataclass(frozen=True)
@@ -30,29 +30,33 @@ class DivergenceTable:
     why_empty: str = ""
 
 
-def divergence_table(result: Result, divergences: pd.DataFrame, vocabulary: str | None) -> DivergenceTable:
-    """One row an effect and pool dtype: how many branches diverged, how soon, and the clearest of the soonest ones."""
-    pool_of = {arm.name: arm.pool for arm in result.arms}
-    keys = {cell.name: (cell.effect, pool_of[cell.candidate]) for cell in result.cells if cell.candidate in pool_of}
-    known = divergences[divergences["cell"].isin(keys)]
-    groups = dict(iter(known.groupby(known["cell"].map(keys))))
-    present = [key for key in product(ORDER, PoolDtype) if key in groups and not groups[key]["censored"].all()]
-    rows = tuple(_divergence(key, groups[key], vocabulary) for key in present)
+def divergence_table(
+    found: Mapping[Key, Mapping[str, Extent]], vocabulary: str | None, show_text: bool = False
+) -> DivergenceTable:
+    """One row an effect and pool dtype: how many branches diverged, how soon, and the clearest of the soonest ones.
+
+    Without ``show_text`` no token is shown, neither its text nor its id, which is as good as its text.
+    """
+    present = [
+        key for key in product(ORDER, PoolDtype) if key in found and any(e.happened for e in found[key].values())
+    ]
+    rows = tuple(_divergence(key, found[key], vocabulary, show_text) for key in present)
     if not rows:
-        why = f"None of {len(known):,} comparisons of a branch diverged." if len(known) else "No branch was compared."
+        known = sum(extent.branches for kinds in found.values() for extent in kinds.values())
+        why = f"None of {known:,} comparisons of a branch diverged." if known else "No branch was compared."
         return DivergenceTable((), (), why)
     return DivergenceTable(tuple(name for name, _ in rows[0]), rows)
 
 
 def _divergence(
-    key: tuple[Effect, PoolDtype], branches: pd.DataFrame, vocabulary: str | None
+    key: Key, kinds: Mapping[str, Extent], vocabulary: str | None, show_text: bool
 ) -> tuple[tuple[str, str], ...]:
-    soonest = {kind: _soonest(branches[branches["kind"] == kind]) for kind in KINDS}
-    row = next(row for row in soonest.values() if row is not None)
-    tokens = [_token(row[name], vocabulary) for name in ("token_a", "token_b")]
+    row = next(kinds[kind].soonest for kind in KINDS if kinds[kind].soonest is not None)
+    assert row is not None
+    tokens = [_token(row[name], vocabulary) if show_text else HIDDEN for name in ("token_a", "token_b")]
     return (
         ("effect", f"{key[0]}, {key[1]} pool"),
-        *((heading, _extent(branches[branches["kind"] == kind], soonest[kind])) for kind, heading in KINDS.items()),
+        *((heading, _extent(kinds[kind])) for kind, heading in KINDS.items()),
         ("example", f"{row['trace']}, branch {row['branch']}, turn {row['turn']}, position {row['position']:,}"),
         ("of", str(row["cell"]).partition("/")[2]),
         ("token", tokens[0] if tokens[0] == tokens[1] else f"{tokens[0]} → {tokens[1]}"),
@@ -61,19 +65,10 @@ def _divergence(
     )
 
 
-def _soonest(branches: pd.DataFrame) -> pd.Series | None:
-    """The branch that diverged after the fewest tokens since its first restore; None if none did."""
-    happened = branches[~branches["censored"].astype(bool)]
-    if happened.empty:
-        return None
-    return happened.sort_values(["offset_from_restore", "position", "cell", "trace"], na_position="last").iloc[0]
-
-
-def _extent(branches: pd.DataFrame, soonest: pd.Series | None) -> str:
+def _extent(extent: Extent) -> str:
     """``12 of 48, from token 63``: how many branches, and how soon after the restore."""
-    happened = len(branches) - int(branches["censored"].sum())
-    count = f"{happened:,} of {len(branches):,}"
-    offset = None if soonest is None else soonest["offset_from_restore"]
+    count = f"{extent.happened:,} of {extent.branches:,}"
+    offset = None if extent.soonest is None else extent.soonest["offset_from_restore"]
     return count if offset is None or pd.isna(offset) else f"{count}, from token {int(offset):,}"
 
 

@@ -24,8 +24,10 @@ __all__ = [
     "Compiler",
     "Effect",
     "Kernel",
+    "Padding",
     "PoolDtype",
     "Rollback",
+    "Side",
 ]
 
 
@@ -76,6 +78,25 @@ class Activation(StrEnum):
     OUTSIDE = "outside"
 
 
+class Side(StrEnum):
+    """On which side of a row's tokens its padding lies."""
+
+    LEFT = "left"
+    RIGHT = "right"
+
+
+class Padding(Record):
+    """Rows of a pass are padded to one width, as a batch of fixed shape needs it. Padding changes no bit."""
+
+    side: Side
+    columns: int = Field(default=16, ge=1, description="the width is a multiple of so many columns")
+    rows: int = Field(default=1, ge=1, description="a pass is padded to a multiple of so many rows")
+
+    @property
+    def slug(self) -> str:
+        return f"{self.side}{self.columns}" + (f"x{self.rows}" if self.rows > 1 else "")
+
+
 class Effect(StrEnum):
     """What the difference of a cell's two arms shows (DESIGN §2, Why split)."""
 
@@ -112,9 +133,12 @@ class Arm(Record):
     ring: int | None = Field(default=None, ge=1, description="tokens in the ring of rollback replay")
     tensor_parallel: int = Field(default=1, ge=1, description="ranks that the heads are split over")
     activation: Activation = Activation.INSIDE
+    padding: Padding | None = Field(default=None, description="of a warm arm: its passes are padded")
 
     @model_validator(mode="after")
     def _check(self) -> Arm:
+        if self.padding is not None and self.compiler is not Compiler.WARM:
+            raise ValueError(f"padding is of a warm arm, which is held against {self.compiler} without; leave it out")
         if self.rollback is None:
             return self
         if self.compiler is Compiler.COLD:
@@ -135,6 +159,8 @@ class Arm(Record):
             parts.append(f"tp{self.tensor_parallel}")
         if self.activation is not Activation.INSIDE:
             parts.append(f"activated-{self.activation}")
+        if self.padding:
+            parts.append(f"pad-{self.padding.slug}")
         if self.repeat:
             parts.append(f"repeat{self.repeat}")
         return "/".join(parts)

@@ -8,6 +8,9 @@ from pydantic import Field
 
 from .base import Record
 
+#: Whose words the traces of a run are: public ones, such as the shipped suites', or somebody's.
+TextKind = Literal["public", "private"]
+
 
 class Environment(Record):
     """Written when a run starts, and again when it ends; its presence makes a folder a run."""
@@ -27,3 +30,9 @@ class Environment(Record):
     started: str = Field(description="UTC, ISO 8601")
     finished: str | None = None
     seconds: float | None = None
+    text: TextKind | None = Field(
+        default=None, description="private: a trace was imported; reports hide tokens, as they do where this is null"
+    )
+    cpu_seconds: dict[str, float] = Field(
+        default={}, description="of all processes since the last start, by what they were spent on"
+    )

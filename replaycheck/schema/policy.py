@@ -16,16 +16,22 @@ from .base import Record
 CHUNK = 64
 """Tokens per chunk of the chunk kernels; the grid of an extend is start + 64·i (DESIGN §2)."""
 
+_LATE = "the end of an answer is seen a step late, when its working state is a token further"
+
 
 class PolicyOptions(Record):
     """What every policy has."""
 
     capacity: int | None = Field(default=None, ge=1, description="stored states that fit; null: no limit")
     budget: int | None = Field(default=None, ge=1, description="tokens of one forward pass; null: whole prompts")
+    pipeline: int = Field(
+        default=1, ge=1, le=2, description="steps in flight; 2: a step is launched before the last one's results are seen"
+    )
 
     def _slug(self, *parts: str) -> str:
         limits = [f"cap{self.capacity}"] if self.capacity else []
         limits += [f"budget{self.budget}"] if self.budget else []
+        limits += [f"pipeline{self.pipeline}"] if self.pipeline > 1 else []
         return "+".join([*parts, *limits])
 
 
@@ -43,6 +49,8 @@ class CheckpointPolicy(PolicyOptions):
             raise ValueError(f"every = {self.every} isn't a multiple of the chunk of {CHUNK} tokens; give a multiple")
         if self.every is None and not (self.prompt_end or self.turn_end):
             raise ValueError("a policy needs every, prompt_end or turn_end; without one nothing is ever restored")
+        if self.turn_end and self.pipeline > 1:
+            raise ValueError(f"pipeline = {self.pipeline} with turn_end: {_LATE}; leave one of them out")
         return self
 
     @property
@@ -75,6 +83,11 @@ class SglangPolicy(PolicyOptions):
         if self.cache == "sglang-no-buffer" and self.page != 1:
             raise ValueError(
                 f"page = {self.page}: sglang-no-buffer stores exact ends, so its page is 1; leave page out"
+            )
+        if self.cache == "sglang-no-buffer" and self.pipeline > 1:
+            raise ValueError(
+                f"pipeline = {self.pipeline}: sglang-no-buffer gives the working slot away at the end, and {_LATE} "
+                "(SGLang turns overlap off); leave pipeline out or take sglang-extra-buffer"
             )
         if CHUNK % self.page and self.page % CHUNK:
             raise ValueError(

@@ -36,12 +36,16 @@ class ArmResult(Record):
     ring: int | None = Field(default=None, description="tokens in the ring of rollback replay, if it was given")
     tensor_parallel: int = Field(default=1, description="ranks that the heads are split over")
     activation: Activation = Field(default=Activation.INSIDE, description="where prefill activates beta and decay")
+    padding: str | None = Field(default=None, description="how passes were padded: side, columns, rows; null: not at all")
     kernels: dict[str, tuple[str, ...]] = Field(description="history, tail, answer: the kernels that really ran")
     expected_hits: int
     proven_hits: int
     computed_tokens: int
     positions: int
     label_mismatches: int = Field(default=0, description="restores whose slot held another position than planned")
+    content_mismatches: int = Field(
+        default=0, description="stores and restores with other tensors or bytes than their label's"
+    )
 
 
 class CellResult(Record):
@@ -112,6 +116,31 @@ class Finding(Record):
     sentence: str
     evidence: tuple[str, ...]
     reproduce: str
+    confidence: Literal["certain", "likely", "none"] | None = Field(
+        default=None, description="of a case that was run again and explained; null: read from the tables alone"
+    )
+    excluded: tuple[str, ...] = Field(default=(), description="other causes, and why it is none of them")
+
+
+class AttributionStep(Record):
+    """One switch between two arms of a chain from cold to warm."""
+
+    switch: str
+    arm: str = Field(description="the arm that has the switch")
+    rms: float = Field(description="root mean square of its Δ log-probability, nat")
+    square: float = Field(description="its mean square, nat²; with the interaction these add up to the total's")
+
+
+class Attribution(Record):
+    """What a cold-vs-warm difference is made of, one switch at a time."""
+
+    reference: str
+    candidate: str
+    traces: int
+    positions: int
+    total: float = Field(description="root mean square of Δ log-probability, nat")
+    steps: tuple[AttributionStep, ...]
+    interaction: float = Field(description="mean square of the total less those of the steps, nat²; negative: they cancel")
 
 
 class Summary(Record):
@@ -154,4 +183,5 @@ class Result(Record):
     audits: tuple[AuditResult, ...]
     gates: tuple[GateResult, ...]
     findings: tuple[Finding, ...]
+    attributions: tuple[Attribution, ...] = Field(default=(), description="of warm arms whose cold arm is there")
     summary: Summary

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from .arm import Activation, Answers, Arm, Cell, Compiler, Effect, Kernel, PoolDtype, Rollback
+from .arm import Activation, Answers, Arm, Cell, Compiler, Effect, Kernel, Padding, PoolDtype, Rollback
 from .base import Record
 from .policy import CheckpointPolicy, Policy
 
@@ -45,6 +45,7 @@ class Matrix(Record):
     activation: Activation = Field(
         default=Activation.INSIDE, description="where prefill activates beta and decay; outside adds its effect's cells"
     )
+    padding: tuple[Padding, ...] = Field(default=(), description="how passes of warm arms are padded; empty: not at all")
 
     @model_validator(mode="after")
     def _check(self) -> Matrix:
@@ -89,7 +90,7 @@ def expand(suite: Suite) -> tuple[tuple[Arm, ...], tuple[Cell, ...]]:
     arms: dict[str, Arm] = {}
     cells: dict[str, Cell] = {}
     for matrix in suite.matrix:
-        for history, tail, answers, pool, effect, rollback, degree in product(
+        for history, tail, answers, pool, effect, rollback, degree, padding in product(
             matrix.history,
             matrix.tail,
             matrix.answers,
@@ -97,6 +98,7 @@ def expand(suite: Suite) -> tuple[tuple[Arm, ...], tuple[Cell, ...]]:
             matrix.effects,
             matrix.rollback or (None,),
             matrix.tensor_parallel,
+            matrix.padding or (None,),
         ):
             if effect is Effect.PARALLEL and (degree == 1 or 1 not in matrix.tensor_parallel):
                 continue
@@ -119,6 +121,7 @@ def expand(suite: Suite) -> tuple[tuple[Arm, ...], tuple[Cell, ...]]:
                     ring=matrix.ring if undone is Rollback.REPLAY else None,
                     tensor_parallel=ranks,
                     activation=activation,
+                    padding=padding if compiler is Compiler.WARM else None,
                 )
                 for compiler, ranks, activation in zip(
                     COMPILERS[effect],

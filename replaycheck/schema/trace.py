@@ -27,6 +27,7 @@ class Sampled(Record):
     seed: int = Field(ge=0)
     temperature: float = Field(ge=0)
     limit: int = Field(ge=0, description="the most tokens that could be sampled")
+    least: int = Field(default=0, ge=0, description="tokens before which the end wasn't sampled")
 
 
 class Turn(Record):
@@ -135,6 +136,19 @@ class Request(Record):
     turn: Identifier
 
 
+class Source(Record):
+    """Where an imported group comes from and what the import did to it. Reports hide the tokens of such a group."""
+
+    format: str = Field(description="name of the importer")
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$", description="of the file's bytes")
+    text: Literal["private", "generated"] = Field(
+        description="private: words of the source; generated: characters made from block ids or lengths"
+    )
+    licence: str = Field(default="unknown", description="of the source; nothing in a trace format says it")
+    scale: float = Field(default=1.0, gt=0, le=1, description="share of each turn's characters that was kept")
+    anonymised: bool = False
+
+
 class Group(Record):
     """One line of a trace file: what a file, a resume and a worker handle."""
 
@@ -144,3 +158,4 @@ class Group(Record):
     vocabulary: str
     traces: tuple[Trace, ...] = Field(min_length=1)
     requests: tuple[Request, ...] = Field(min_length=1)
+    source: Source | None = Field(default=None, description="set by an import")

@@ -2,24 +2,43 @@
 
 from __future__ import annotations
 
+from array import array
+
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
-__all__ = ["cluster_means", "trace_means"]
+__all__ = ["ClusterMeans"]
 
 
-def trace_means(values: pd.Series, traces: pd.Series) -> pd.Series:
-    """Mean of ``values`` of each trace, by trace name; missing values don't count."""
-    return values.groupby(traces.to_numpy()).mean().dropna().sort_index()
+class ClusterMeans:
+    """Mean of the trace means of each cluster, from trace means in the order of clusters.
 
-
-def cluster_means(values: pd.Series, traces: pd.Series, clusters: pd.Series) -> NDArray[np.float64]:
-    """[clusters] mean of the trace means of each cluster, by cluster name.
-
-    A long trace counts as much as a short one, and ten traces with one system prompt count once.
+    A long trace counts as much as a short one, and ten traces with one system prompt count once. Memory: 8 bytes a cluster.
     """
-    by_trace = trace_means(values, traces)
-    cluster_of = dict(zip(traces, clusters, strict=True))
-    names = np.array([cluster_of[name] for name in by_trace.index], dtype=object)
-    return np.asarray(by_trace.groupby(names).mean().sort_index().to_numpy(np.float64))
+
+    def __init__(self) -> None:
+        self._means = array("d")
+        self._cluster: str | None = None
+        self._sum = self._lost = 0.0
+        self._traces = 0
+
+    def add(self, cluster: str, mean: float) -> None:
+        """The next trace. The sum is compensated (Kahan): its last bit doesn't depend on how long the cluster is."""
+        if cluster != self._cluster:
+            self._close()
+            self._cluster = cluster
+        value = mean - self._lost
+        total = self._sum + value
+        self._lost = total - self._sum - value
+        self._sum, self._traces = total, self._traces + 1
+
+    def _close(self) -> None:
+        if self._traces:
+            self._means.append(self._sum / self._traces)
+        self._sum = self._lost = 0.0
+        self._traces = 0
+
+    def finish(self) -> NDArray[np.float64]:
+        """[clusters] in the order in which they came."""
+        self._close()
+        return np.array(self._means, np.float64)

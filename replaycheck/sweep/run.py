@@ -6,19 +6,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import monotonic
 
 import torch
 
-from replaycheck.compare.summarise import summarise
 from replaycheck.errors import UsageError
-from replaycheck.replay.assemble import Collected, collect
+from replaycheck.replay.assemble import collect
 from replaycheck.replay.environment import describe, finished
-from replaycheck.replay.pool import default_workers, replay_all
 from replaycheck.replay.possible import possible
-from replaycheck.replay.run import task
 from replaycheck.replay.settings import Settings
-from replaycheck.replay.store import Run, create_run, read_environment, write_group, write_json
+from replaycheck.replay.stage import How, replay_missing
+from replaycheck.replay.store import Run, create_run, read_environment, write_json
 from replaycheck.replay.worker import network, one_thread
 from replaycheck.schema.arm import Activation, Effect
 from replaycheck.schema.result import ArmResult, CellResult
@@ -67,7 +64,7 @@ def sweep(
         if settings.kernels.spec != OURS and settings.device != "cpu":
             bound_autotuning(settings.kernels.autotune)
         check_invariance(network(settings.model, settings.recipe, settings.kernels))
-        _replay(settings, run, workers, say)
+        replay_missing(settings, run, How(workers), say)
         found = _record(settings, asked, run)
         write_json(run.path / "sweep.json", found)
         write_json(run.environment, finished(read_environment(run)))
@@ -85,25 +82,10 @@ def _inputs(settings: Settings, asked: Choice) -> dict[str, str]:
     }
 
 
-def _replay(settings: Settings, run: Run, workers: int | None, say: Say) -> None:
-    tasks = [task(settings, index) for index in range(len(settings.groups))]
-    count = workers or default_workers(len(tasks))
-    say(f"{len(tasks)} groups, {len(settings.arms)} arms, {len(settings.cells)} cells; {count} workers")
-    started = monotonic()
-    for ready, comparison in enumerate(replay_all(tasks, count), 1):
-        write_group(run, comparison.tables, comparison.record)
-        say(f"{ready} of {len(tasks)} groups ({comparison.record.group}), {monotonic() - started:.0f} s")
-
-
-def _cells(settings: Settings, collected: Collected, arms: Mapping[str, ArmResult]) -> dict[str, CellResult]:
-    found = summarise(settings.cells, collected.pairs, collected.restores, collected.divergences, arms)
-    return {cell.name: cell for cell in found}
-
-
 def _record(settings: Settings, asked: Choice, run: Run) -> Sweep:
     collected = collect(run, settings.arms, settings.cells)
     arms = {arm.name: arm for arm in collected.arms}
-    cells = _cells(settings, collected, arms)
+    cells = {cell.name: cell for cell in collected.cells}
     points = [point for point in asked.points() if all(name in cells for name in point.cells.values())]
     costs = {point.interval: cost(settings.groups, point.policy) for point in points}
     whole = next(iter(costs.values()))

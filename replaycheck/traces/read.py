@@ -17,7 +17,7 @@ from replaycheck.schema.problems import Problem, problems
 from replaycheck.schema.trace import Group
 from replaycheck.traces.checks import check_group
 
-__all__ = ["MAX_LINE", "Line", "read_groups", "scan"]
+__all__ = ["MAX_LINE", "Line", "each_group", "read_groups", "scan"]
 
 #: Bytes of one line. The longest real session known has 0.9 M tokens, about 5 MB as text and ids; this is 12 of them.
 MAX_LINE = 64 * 1024 * 1024
@@ -27,21 +27,26 @@ _BOMS = {b"\xef\xbb\xbf": "UTF-8", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 
 
 class Line(NamedTuple):
-    """One line of a trace file: its group, or what is wrong with it."""
+    """One line of a trace file: its group, or what is wrong with it, and the bytes of the file that it takes."""
 
     number: int
     group: Group | None
     problems: tuple[Problem, ...]
+    start: int = 0
+    size: int = 0
 
 
 def read_groups(path: Path) -> tuple[Group, ...]:
     """The groups of a trace file. Raises :class:`UsageError` for the first problem; a file without a group is one."""
-    groups = []
+    return tuple(each_group(path))
+
+
+def each_group(path: Path) -> Iterator[Group]:
+    """The groups of a trace file, one at a time, for files that don't fit into memory; else as :func:`read_groups`."""
     for line in scan(path):
         if line.problems or line.group is None:
             raise UsageError(located(path, line.number, line.problems[0]))
-        groups.append(line.group)
-    return tuple(groups)
+        yield line.group
 
 
 def located(path: Path, number: int, problem: Problem) -> str:
@@ -65,7 +70,7 @@ def scan(path: Path) -> Iterator[Line]:
 
 def _scan(handle: BinaryIO) -> Iterator[Line]:
     first_line: dict[str, int] = {}
-    number = 0
+    number = start = 0
     blank = True
     while raw := handle.readline(MAX_LINE + 1):
         number += 1
@@ -75,7 +80,8 @@ def _scan(handle: BinaryIO) -> Iterator[Line]:
             return
         if raw.strip():
             blank = False
-            yield _parse(raw, number, first_line)
+            yield _parse(raw, number, first_line)._replace(start=start, size=len(raw))
+        start += len(raw)
     if blank:
         yield Line(1, None, (Problem("", "the file is empty; a trace file has one group a line"),))
 

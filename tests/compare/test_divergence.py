@@ -27,7 +27,7 @@ FIRST = syn.restored_at(1)  # where the clock of every branch starts
 def diverge(cell: Cell, found: dict[str, ArmRecording]) -> pd.DataFrame:
     observations = pa.concat_tables([observe(found[name]) for name in (cell.reference, cell.candidate)])
     pairs = pair(cell, found[cell.reference], found[cell.candidate])
-    return divergences(to_frame(pairs), to_frame(observations), [cell])
+    return to_frame(divergences(pairs, observations, [cell]))
 
 
 def changed(turn: int, row: int, value: float) -> dict[str, ArmRecording]:
@@ -106,17 +106,17 @@ def test_a_grid_cell_counts_every_position_and_has_no_offset() -> None:
 
 def test_tolerance_of_a_fair_choice_of_eight_is_the_closed_form() -> None:
     turn = replace(syn.turns(warm=False)[0], logits=np.zeros((syn.SCORED, 8), "f4"), tokens=np.zeros(5, "i4"))
-    frame = to_frame(observe(ArmRecording("arm", (turn,), ())))
+    frame = observe(ArmRecording("arm", (turn,), ()))
     expected = BF16_UNIT * (math.log(8) + math.log(8))  # |log p| and the entropy are both log 8
     assert np.allclose(tolerance(frame), expected, rtol=1e-14)
 
 
 def test_rounding_all_log_probabilities_to_bf16_stays_within_the_tolerance_and_comes_near_it() -> None:
     arm = syn.arm(Compiler.COLD)
-    frame = to_frame(observe(syn.recording(arm)))
-    allowed = tolerance(frame)
+    table = observe(syn.recording(arm))
+    allowed = tolerance(table)
     logits = np.concatenate([turn.logits for turn in sorted(syn.recording(arm).turns, key=lambda turn: turn.key)])
-    tokens = frame["token"].to_numpy()
+    tokens = table["token"].to_numpy()
     rows = np.arange(len(tokens))
     before = log_softmax(logits).astype(np.float32)
     after = log_softmax(cast(before, PoolDtype.BF16))[rows, tokens]

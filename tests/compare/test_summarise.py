@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pyarrow as pa
 
-from replaycheck.compare.divergence import divergences
 from replaycheck.compare.group import compare_group
 from replaycheck.compare.record import ArmRecording, WrittenState
-from replaycheck.compare.summarise import summarise
+from replaycheck.compare.spill import Spill
+from replaycheck.compare.summarise import Summariser
 from replaycheck.compare.totals import add_arms, add_audits, audit_results
 from replaycheck.schema.arm import Effect, PoolDtype
-from replaycheck.schema.frames import to_frame
 from replaycheck.schema.result import CellResult
 from tests import synthetic_run as syn
 
@@ -23,10 +24,11 @@ POSITIONS = 3 * syn.TURNS * syn.SCORED
 
 def cells(found: dict[str, ArmRecording]) -> dict[Effect, CellResult]:
     group = compare_group("g", ARMS, CELLS, found)
-    pairs, restores, observations = (to_frame(group.tables[name]) for name in ("pairs", "restores", "observations"))
     arms = {arm.name: arm for arm in group.record.arms}
-    parted = divergences(pairs, observations, CELLS)
-    return {cell.effect: cell for cell in summarise(CELLS, pairs, restores, parted, arms)}
+    with TemporaryDirectory() as scratch, Spill(Path(scratch)) as spill:
+        sums = Summariser(CELLS, spill)
+        sums.add("g", *(group.tables[name] for name in ("pairs", "observations", "restores")))
+        return {cell.effect: cell for cell in sums.finish(arms)}
 
 
 def test_exact_cell_is_zero_everywhere() -> None:

@@ -17,9 +17,9 @@ from replaycheck.replay.store import (
     Run,
     create_run,
     groups_done,
+    iter_groups,
     open_run,
     read_environment,
-    read_groups,
     read_result,
     read_table,
     write_part,
@@ -199,7 +199,7 @@ def test_a_damaged_group_record_is_named(filled: Run) -> None:
     path = filled.path / "groups" / "g.json"
     path.write_text(path.read_text().replace('"arms"', '"legs"', 1))
     with pytest.raises(UsageError, match=r"g\.json.*legs|g\.json.*arms"):
-        read_groups(filled)
+        list(iter_groups(filled))
 
 
 def test_json_refuses_nan(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from replaycheck.diagnose.findings import Evidence, findings
 from replaycheck.replay.store import Run, read_result, write_json, write_part, write_whole
 from replaycheck.schema.arm import Answers, Arm, Cell, CheckpointPolicy, Compiler, Effect, Kernel, PoolDtype
 from replaycheck.schema.environment import Environment
+from replaycheck.schema.frames import to_arrow
 from replaycheck.schema.result import (
     ArmResult,
     AuditResult,
@@ -342,4 +343,4 @@ def _write(run: Path, result: Result, pairs: Any, restores: Any, divergences: An
     write_json(run / "environment.json", ENVIRONMENT)
     write_part(Run(run), "pairs", "group", pairs)
     write_part(Run(run), "restores", "group", restores)
-    write_whole(Run(run), "divergences", divergences)
+    write_whole(Run(run), "divergences", [to_arrow("divergences", divergences)])

@@ -11,8 +11,12 @@ import pytest
 
 from replaycheck.replay.store import Run, read_environment, read_table, write_json, write_whole
 from replaycheck.report.html import write_report
-from replaycheck.schema.frames import empty_frame
+from replaycheck.report.privacy import HIDDEN, mark_text
+from replaycheck.report.write import write_all
+from replaycheck.schema.environment import TextKind
+from replaycheck.schema.frames import to_arrow
 from replaycheck.schema.result import Finding
+from replaycheck.schema.tables import TABLES
 
 Write = Callable[..., Path]
 
@@ -90,7 +94,7 @@ def test_hostile_text_is_shown_and_not_obeyed(write_run: Write) -> None:
     run = write_run(fault=True, suite=HOSTILE, model=HOSTILE, findings=(finding,), not_checked=(HOSTILE,))
     write_json(run / "environment.json", read_environment(Run(run)).model_copy(update={"command": (HOSTILE,)}))
     divergences = read_table(Run(run), "divergences").assign(trace=HOSTILE)
-    write_whole(Run(run), "divergences", divergences.drop_duplicates(["cell", "kind"]))
+    write_whole(Run(run), "divergences", [to_arrow("divergences", divergences.drop_duplicates(["cell", "kind"]))])
     html = page(run)
     assert "<script" not in html
     assert "<img" not in html
@@ -102,7 +106,8 @@ def test_hostile_text_is_shown_and_not_obeyed(write_run: Write) -> None:
 def test_tokens_are_shown_as_text_where_the_vocabulary_is_known(write_run: Write) -> None:
     run = write_run(fault=True)
     divergences = read_table(Run(run), "divergences").assign(token_a=ord("<"), token_b=10)
-    write_whole(Run(run), "divergences", divergences)
+    write_whole(Run(run), "divergences", [to_arrow("divergences", divergences)])
+    mark_text(Run(run), "public")
     assert "60 → 10" in page(run)
     environment = read_environment(Run(run))
     inputs = environment.inputs | {"vocabulary": "ascii-144"}
@@ -110,12 +115,26 @@ def test_tokens_are_shown_as_text_where_the_vocabulary_is_known(write_run: Write
     assert r"&#39;&lt;&#39; (60) → &#39;\n&#39; (10)" in page(run)
 
 
+@pytest.mark.parametrize("kind", ["private", None])
+def test_tokens_of_imported_traces_are_hidden_unless_asked_for(kind: TextKind | None, write_run: Write) -> None:
+    run = write_run(fault=True)
+    divergences = read_table(Run(run), "divergences").assign(token_a=ord("<"), token_b=10)
+    write_whole(Run(run), "divergences", [to_arrow("divergences", divergences)])
+    if kind is not None:
+        mark_text(Run(run), kind)
+    html = page(run)
+    assert "60 → 10" not in html
+    assert HIDDEN in html
+    write_all(run, show_text=True)
+    assert "60 → 10" in (run / "report.html").read_text(encoding="utf-8")
+
+
 def test_a_run_without_tables_says_why_charts_are_empty(write_run: Write) -> None:
     run = write_run()
     for table in ("pairs", "restores"):
         for part in (run / table).iterdir():
             part.unlink()
-    write_whole(Run(run), "divergences", empty_frame("divergences"))
+    write_whole(Run(run), "divergences", [TABLES["divergences"].empty_table()])
     text = text_of(page(run))
     assert "No position was compared with a fp16 pool." in text
     assert "No state was restored in a split-against-warm comparison." in text

@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import stats
 
 from replaycheck.errors import InternalError
-from replaycheck.stats.clusters import cluster_means, trace_means
 from replaycheck.stats.intervals import cluster_t, proportion, upper_bound
 from replaycheck.stats.quantiles import quantiles
 from replaycheck.stats.survival import survival
@@ -67,14 +65,6 @@ def test_quantiles_are_observed_values() -> None:
     assert quantiles(values) == {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999, "max": 1.0}
     assert quantiles(np.array([7.0])) == dict.fromkeys(["p50", "p90", "p99", "p999", "max"], 7.0)
     assert quantiles(np.array([])) == {}
-
-
-def test_a_trace_counts_once_however_long_it_is_and_a_cluster_too() -> None:
-    values = pd.Series([1.0] * 98 + [5.0, 3.0])
-    traces = pd.Series(["long"] * 98 + ["short", "other"])
-    clusters = pd.Series(["c"] * 99 + ["d"])
-    assert trace_means(values, traces).to_dict() == {"long": 1, "other": 3, "short": 5}
-    assert list(cluster_means(values, traces, clusters)) == [3, 3]
 
 
 def test_survival_of_a_textbook_case() -> None:

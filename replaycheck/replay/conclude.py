@@ -1,0 +1,48 @@
+"""The end of a run, of a resumed one and of a merged one: stored parts and probes become a verdict, by one road."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from replaycheck.diagnose.findings import Evidence, findings
+from replaycheck.gates.load import LoadedGates
+from replaycheck.schema.arm import Arm, Cell
+from replaycheck.schema.result import Finding, ProbeResult, Result
+
+from .assemble import RunInfo, assemble, collect, finish
+from .store import Run
+
+__all__ = ["Plan", "conclude"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run is to find out, whoever replays its groups. reproduce: the command line that repeats it."""
+
+    info: RunInfo
+    arms: tuple[Arm, ...]
+    cells: tuple[Cell, ...]
+    gates: tuple[LoadedGates, ...]
+    reproduce: str
+
+
+Deeper = Callable[[Result, Sequence[Finding]], tuple[Finding, ...]]
+"""From the findings of the tables to all findings."""
+
+
+def conclude(
+    run: Run, plan: Plan, probes: Sequence[ProbeResult], deeper: Deeper = lambda result, found: tuple(found)
+) -> Result:
+    """Add up, judge, diagnose, and write divergences.parquet and result.json. ``deeper``: who can run a case again."""
+
+    def find(result: Result, restores: pd.DataFrame) -> tuple[Finding, ...]:
+        parts = (result.arms, result.cells, result.probes, result.audits, result.gates)
+        return deeper(result, findings(Evidence(*parts, restores, plan.reproduce)))
+
+    collected = collect(run, plan.arms, plan.cells)
+    result = assemble(plan.info, collected, probes, plan.gates, find)
+    finish(run, result)
+    return result

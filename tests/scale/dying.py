@@ -1,0 +1,22 @@
+"""A subject whose process dies at work, as one that takes too much memory does."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Sequence
+
+from replaycheck.compare.record import ArmRecording
+from replaycheck.schedule.steps import Schedule
+
+
+class Dying:
+    name, digest, vocabulary = "dying", "dying", 4
+
+    def replay(self, schedules: Sequence[Schedule]) -> list[ArmRecording]:
+        os.kill(os.getpid(), signal.SIGKILL)
+        return []
+
+
+def factory() -> Dying:
+    return Dying()
