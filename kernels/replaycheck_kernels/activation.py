@@ -8,6 +8,7 @@ vector loops and their scalar tails differ in the last bit (measured on AVX-512:
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import log
 
 import torch
 from torch import Tensor
@@ -19,7 +20,10 @@ LOG2E = 1.4426950216293335
 """log2(e) as the fp32 constant of the chunk kernels (1.4426950216); natural log decays are multiplied by it."""
 
 L2_EPSILON = 1e-6
-"""Added under the root of q and k norms."""
+"""Added under the root of q and k norms, as every engine and ``Recipe.norm_epsilon`` have it."""
+
+SWAPPED_BOUND = -5.0
+"""The lower bound that ``decay_rule = swapped`` takes where none was given: Kimi K3's."""
 
 SOFTPLUS_CUT = 20.0
 """Above it softplus is the identity: in fp32 log1p(exp(20)) − 20 is 2e-9, under half an ulp of 20 (9.5e-7)."""
@@ -53,8 +57,13 @@ def log_decay(a: Tensor, A_log: Tensor, dt_bias: Tensor, recipe: Recipe, lower_b
     Returns:
         The shape of a, ≤ 0. With ``decay_site = outside`` it passes through the activation dtype, as a tensor would.
     """
-    rate, y = torch.exp(A_log.to(a.dtype))[None, :, None], a + dt_bias.to(a.dtype)
+    rate = torch.exp(A_log.to(a.dtype))[None, :, None]
+    y = a + dt_bias.to(a.dtype) if recipe.decay_bias == "added" else a
+    if recipe.decay_rule == "swapped":
+        lower_bound = SWAPPED_BOUND if lower_bound is None else None
     g = -rate * padded(softplus, y) if lower_bound is None else lower_bound * padded(torch.sigmoid, rate * y)
+    if recipe.decay_unit == "mixed":
+        g = g * log(2)
     return round_to(g, recipe.activation, recipe.rounding) if recipe.decay_site == "outside" else g
 
 
@@ -63,6 +72,8 @@ def activate_beta(b: Tensor, precision: Precision, recipe: Recipe) -> Tensor:
     if recipe.beta_site == "nowhere":
         return b
     beta = padded(torch.sigmoid, b)
+    if recipe.beta_site == "twice":
+        beta = padded(torch.sigmoid, beta)
     site = recipe.activation if recipe.beta_site == "outside" else precision
     return round_to(beta, site, recipe.rounding)
 
@@ -72,7 +83,7 @@ def l2_normalise(x: Tensor, form: str, precision: Precision, recipe: Recipe) -> 
 
     On the CPU 1/root and rsqrt differ in the last bit of 13 % of random fp32 values (measured).
     """
-    square = x.square().sum(-1, keepdim=True) + L2_EPSILON
+    square = x.square().sum(-1, keepdim=True) + recipe.norm_epsilon
     if form == "divide":
         normal = x / torch.sqrt(square)
     else:

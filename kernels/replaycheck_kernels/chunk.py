@@ -36,6 +36,7 @@ class Tokens:
     k: Tensor  # [B, HV, C, K], normalised
     v: Tensor  # [B, HV, C, V]
     G: Tensor  # [B, HV, C, K], or [B, HV, C, 1] with one decay a head
+    total: Tensor  # [B, HV, 1, K or 1], of the whole chunk
     beta: Tensor  # [B, HV, C, 1]
 
 
@@ -103,11 +104,16 @@ def _tokens(inputs: KdaInputs, chunks: ChunkMap, recipe: Recipe) -> Tokens:
     q, k = (inputs.to_value_heads(normalised(x, recipe)) for x in (inputs.q, inputs.k))
     g = log_decay(inputs.a, inputs.A_log, inputs.dt_bias, recipe, inputs.lower_bound)
     beta = activate_beta(inputs.b, recipe.beta, recipe)
+    G = _cumulative(_chunks(g, chunks), recipe)
+    total = G[:, :, -1:]
+    if recipe.decay_at == "last":  # what a token reads and leaves has the decays of the tokens before it
+        G = torch.cat([torch.zeros_like(total), G[:, :, :-1]], 2)
     return Tokens(
         q=_chunks(q, chunks),
         k=_chunks(k, chunks),
         v=_chunks(inputs.v, chunks),
-        G=_cumulative(_chunks(g, chunks), recipe),
+        G=G,
+        total=total,
         beta=_chunks(beta, chunks)[..., None],
     )
 
@@ -124,7 +130,7 @@ def intra_chunk(inputs: KdaInputs, chunks: ChunkMap, recipe: Recipe) -> Intra:
         return round_to(y, precision, recipe.rounding)
 
     x, late = _tokens(inputs, chunks, recipe), on_products(inputs, recipe)
-    on_query, scale = recipe.scale_on == "query" and not late, inputs.k.shape[-1] ** -0.5
+    on_query, scale = recipe.scale_on == "query" and not late, inputs.k.shape[-1] ** (-0.5 * recipe.scale_times)
     if late:
         kk, qk = head_scores(x.q, x.k, x.G, recipe)
     else:
@@ -132,7 +138,7 @@ def intra_chunk(inputs: KdaInputs, chunks: ChunkMap, recipe: Recipe) -> Intra:
         kk, qk = scores(x.q, x.k, x.G, counts, recipe, inputs.lower_bound is not None)
     kk = keep(kk.tril(-1) * x.beta, recipe.kk_matrix)
     T = keep(inverse(kk, recipe), recipe.inverse)
-    growth, last = exponential(x.G, recipe), x.G[:, :, -1:]
+    growth, last = exponential(x.G, recipe), x.total
     remaining = exponential(last - x.G, recipe)
     q = keep(x.q * scale, recipe.q_scaled) if on_query else x.q
     return Intra(

@@ -156,20 +156,24 @@ class StateKernel:
     def __call__(
         self, inputs: KdaInputs, initial: Tensor, snapshots: Sequence[SnapshotRow], recipe: Recipe
     ) -> KdaOutput:
-        self._check(inputs, initial, snapshots, recipe)
+        self.check(inputs, tuple(initial.shape), snapshots, recipe)
         return self.forward(inputs, initial, snapshots, recipe)
 
-    def _check(self, inputs: KdaInputs, initial: Tensor, rows: Sequence[SnapshotRow], recipe: Recipe) -> None:
-        """Refuse what the kernel can't do; no silent fallback."""
+    def check(self, inputs: KdaInputs, states: tuple[int, ...], rows: Sequence[SnapshotRow], recipe: Recipe) -> None:
+        """Refuse what the kernel can't do; no silent fallback. states: shape of the initial states.
+
+        Raises:
+            ValueError: with what was given and what is allowed.
+        """
         if self.recipes is not None and recipe.name not in self.recipes:
             raise ValueError(
                 f"{self.name} doesn't run recipe {recipe.name!r}; it runs {', '.join(sorted(self.recipes))}"
             )
         heads, value, key = inputs.v.shape[1], inputs.v.shape[2], inputs.k.shape[2]
         check_shapes(self.name, inputs)
-        if tuple(initial.shape) != (inputs.sequences, heads, value, key):
+        if states != (inputs.sequences, heads, value, key):
             raise ValueError(
-                f"{self.name}: initial states have shape {tuple(initial.shape)}; "
+                f"{self.name}: initial states have shape {states}; "
                 f"[sequences, heads, V, K] = {(inputs.sequences, heads, value, key)} is needed"
             )
         if inputs.offsets[-1] != inputs.q.shape[0] or any(n < 1 for n in inputs.lengths()):

@@ -34,20 +34,20 @@ def _windows(offsets: tuple[int, ...], width: int, device: torch.device) -> Tens
 
 
 def short_convolution(
-    x: Tensor, weight: Tensor, state: Tensor, offsets: tuple[int, ...], precision: Precision
+    x: Tensor, weight: Tensor, state: Tensor, offsets: tuple[int, ...], precision: Precision, silu: bool = True
 ) -> Tensor:
     """SiLU(Σ_j weight[:, j] · x[t − W + 1 + j]), summed in the order of j.
 
     Args:
         x: [N, D] inputs. weight: [D, W]. state: [R, W − 1, D], each sequence's last inputs.
-        offsets: R + 1 offsets of the packed sequences.
+        offsets: R + 1 offsets of the packed sequences. silu: False is a fault.
 
     Returns:
         [N, D], rounded to ``precision``.
     """
     on_cpu = x.device.type == "cpu" and x.dtype is torch.float32
     total = weighted_sums(x, weight, state, offsets) if on_cpu else _weighted_sums(x, weight, state, offsets)
-    return round_to(padded(torch.nn.functional.silu, total), precision)
+    return round_to(padded(torch.nn.functional.silu, total) if silu else total, precision)
 
 
 def _weighted_sums(x: Tensor, weight: Tensor, state: Tensor, offsets: tuple[int, ...]) -> Tensor:

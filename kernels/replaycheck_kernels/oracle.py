@@ -44,10 +44,15 @@ def _log_decay(x: KdaInputs) -> Tensor:
     return x.lower_bound * torch.sigmoid(rate * y)
 
 
+def prepared(x: KdaInputs) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """What :func:`step` takes, for all tokens: q, k [N, HV, K] normalised, v [N, HV, V], beta [N, HV], log decay."""
+    q, k = (x.to_value_heads(_normal(part.double())) for part in (x.q, x.k))
+    return q, k, x.v.double(), torch.sigmoid(x.b.double()), _log_decay(x)
+
+
 def forward(inputs: KdaInputs, initial: Tensor, snapshots: Sequence[SnapshotRow], recipe: Recipe) -> KdaOutput:
     """All sequences, one after the other; every value is cast to float64 first. ``recipe`` gives the chunk grid only."""
-    q, k = (inputs.to_value_heads(_normal(x.double())) for x in (inputs.q, inputs.k))
-    v, beta, g = inputs.v.double(), torch.sigmoid(inputs.b.double()), _log_decay(inputs)
+    q, k, v, beta, g = prepared(inputs)
     taps: dict[tuple[int, int], Tensor] = {}
     o, finals = torch.empty_like(v), []
     for r, (begin, end) in enumerate(zip(inputs.offsets, inputs.offsets[1:], strict=False)):

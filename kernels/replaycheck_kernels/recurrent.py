@@ -37,7 +37,7 @@ def activate(inputs: KdaInputs, recipe: Recipe) -> Activated:
     q, k = (l2_normalise(x, recipe.recurrent_norm, recipe.recurrent_qk, recipe) for x in (inputs.q, inputs.k))
     width = k.shape[-1]
     return Activated(
-        q=inputs.to_value_heads(q * width**-0.5),
+        q=inputs.to_value_heads(q * width ** (-0.5 * recipe.scale_times)),
         k=inputs.to_value_heads(k),
         v=inputs.v,
         decay=torch.exp(g).expand(-1, -1, width),
@@ -70,18 +70,27 @@ def advance(S: Tensor, x: Activated, t: Tensor) -> tuple[Tensor, Tensor, Tensor]
     return S, u, (S * x.q[t][:, :, None, :]).sum(-1)
 
 
+def advance_late(S: Tensor, x: Activated, t: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The same with the token's decay after its delta and its output (``decay_at = last``): a fault."""
+    k = x.k[t][:, :, None, :]
+    u = x.beta[t][:, :, None] * (x.v[t] - (S * k).sum(-1))
+    S = S + u[..., None] * k
+    o = (S * x.q[t][:, :, None, :]).sum(-1)
+    return S * x.decay[t][:, :, None, :], u, o
+
+
 def forward(inputs: KdaInputs, initial: Tensor, snapshots: Sequence[SnapshotRow], recipe: Recipe) -> KdaOutput:
     """All sequences advance together, token by token, in torch."""
     x, points = activate(inputs, recipe), tap_points(inputs, snapshots, recipe)
     state, o, taps = initial.clone(), torch.empty_like(inputs.v), initial.new_empty((len(points), *initial.shape[1:]))
-    lengths = inputs.lengths()
+    lengths, one = inputs.lengths(), advance if recipe.decay_at == "first" else advance_late
     for step in range(max(lengths)):
         active = [r for r, length in enumerate(lengths) if length > step]
         tokens = [inputs.offsets[r] + step for r in active]
         for i, point in enumerate(points):
             if point in tokens:
                 taps[i] = state[snapshots[i].sequence]
-        state[active], _, o[tokens] = advance(state[active], x, torch.tensor(tokens, device=o.device))
+        state[active], _, o[tokens] = one(state[active], x, torch.tensor(tokens, device=o.device))
     for i, point in enumerate(points):
         if point < 0:
             taps[i] = state[snapshots[i].sequence]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .chunk import CHUNK_EMULATOR
-from .compiled import RECURRENT_CPU
+from .compiled import RECURRENT_CPU, compiles
 from .contract import StateKernel
 from .oracle import ORACLE_KERNEL
 from .recipe import Recipe
@@ -28,7 +28,7 @@ def ours(recipe: Recipe, device: str) -> dict[str, StateKernel]:
     if recipe.name == "oracle":
         return {"chunk": ORACLE_KERNEL, "recurrent": ORACLE_KERNEL}
     if device == "cpu":
-        return {"chunk": CHUNK_EMULATOR, "recurrent": RECURRENT_CPU}
+        return {"chunk": CHUNK_EMULATOR, "recurrent": RECURRENT_CPU if compiles(recipe) else RECURRENT_TORCH}
     return {
         "chunk": triton.CHUNK_TRITON if triton.compiles(triton.CHUNK_TRITON, recipe) else CHUNK_EMULATOR,
         "recurrent": triton.RECURRENT_TRITON if triton.compiles(triton.RECURRENT_TRITON, recipe) else RECURRENT_TORCH,

@@ -77,7 +77,7 @@ class Sequences:
             self.pages.append(self.arena.take(length))
             self.keys.append(normal(length, HEADS, KEY, seed=10 + r, dtype=dtype))
             self.values.append(normal(length, HEADS, VALUE, seed=20 + r, dtype=dtype))
-            self.arena.write(2, self.pages[-1], self.keys[-1], self.values[-1])
+            self.arena.write(2, int(self.pages[-1][0]), self.keys[-1], self.values[-1])
 
 
 def attend(held: Sequences, q: Tensor, pages: list[Any], lengths: tuple[int, ...]) -> Tensor:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from replaycheck.replay.worker import Task, replay_groups
+from replaycheck.replay.worker import Work, replay_groups
 from replaycheck.schema.arm import Arm, Cell, Compiler, Effect, Kernel, PoolDtype, Rollback
 from replaycheck.schema.suite import Suite, expand
 from replaycheck.state_probes.groups import chain
@@ -100,8 +100,8 @@ def test_a_worker_runs_both_degrees_and_their_difference_is_rounding(model: Path
         Cell(effect=Effect.PARALLEL, reference=one.name, candidate=two.name),
         Cell(effect=Effect.EXACT, reference=rounded.name, candidate=two.name),
     )
-    task = Task(chain(70, 6, 30, 3), (one, two, rounded), cells, model, "exact", (), KernelChoice())
-    tables = replay_groups([task])[0].tables
+    work = Work((one, two, rounded), cells, model, "exact", (), KernelChoice())
+    tables = replay_groups(work, [chain(70, 6, 30, 3)])[0].tables
     pairs, restores = tables["pairs"].to_pandas(), tables["restores"].to_pandas()
     parallel, exact = (pairs[pairs["cell"] == cell.name] for cell in cells)
     assert len(parallel) == len(exact) == 7 + 4

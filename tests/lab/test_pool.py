@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -10,6 +12,7 @@ from replaycheck.errors import InternalError
 from replaycheck.schema.arm import PoolDtype
 from replaycheck.subjects.lab.pool import TORCH_DTYPE, Pool, derive
 from replaycheck.subjects.lab.state import SequenceState
+from replaycheck_kernels.compiled import turned
 from tests.lab.runs import some_state
 
 DTYPES = pytest.mark.parametrize("dtype", TORCH_DTYPE.values(), ids=map(str, TORCH_DTYPE))
@@ -54,10 +57,10 @@ def test_a_store_is_one_direct_cast_and_keeps_the_conv_state(dtype: torch.dtype)
     held, state = pool(dtype), some_state()
     held.store(1, state)
     found = held.load(1)
-    assert torch.equal(found.temporal, state.temporal.to(dtype).float())
-    assert torch.equal(found.conv, state.conv)
+    assert torch.equal(found.temporal, state.temporal.to(dtype))
+    assert torch.equal(found.conv, state.conv.to(torch.bfloat16))
     assert np.array_equal(found.pages, state.pages)
-    assert found.temporal.dtype is torch.float32
+    assert found.temporal.dtype is dtype
 
 
 @DTYPES
@@ -65,7 +68,7 @@ def test_registers_round_at_each_store_like_a_pool_of_that_dtype(dtype: torch.dt
     register, real, state = pool(torch.float32, rounding=dtype), pool(dtype), some_state()
     register.store(1, state)
     real.store(1, state)
-    assert torch.equal(register.load(1).temporal, real.load(1).temporal)
+    assert torch.equal(register.load(1).temporal, real.load(1).temporal.float())
     assert torch.equal(register.load(1).temporal, state.temporal) is (dtype is torch.float32)
 
 
@@ -80,6 +83,32 @@ def test_a_copy_is_byte_exact_and_independent(dtype: torch.dtype) -> None:
     assert raw_bytes(held, 2) == before
     held.store(1, some_state(seed=9))
     assert raw_bytes(held, 2) == before != raw_bytes(held, 1)
+
+
+def test_what_pools_store_of_one_state_is_made_once_and_a_copy_shares_it() -> None:
+    one, two, state = pool(torch.bfloat16), pool(torch.bfloat16), some_state()
+    one.store(1, state)
+    one.copy(1, 3)
+    two.store(2, state)
+    assert one.load(3).temporal is one.load(1).temporal is two.load(2).temporal
+    other = pool(torch.float16)
+    other.store(1, state)
+    assert torch.equal(other.load(1).temporal, state.temporal.half())
+
+
+def test_the_same_tensors_under_another_name_are_another_state() -> None:
+    one, two, state = pool(), pool(), some_state(identity=b"one")
+    one.store(1, state)
+    two.store(1, replace(state, identity=b"two"))
+    assert one.load(1).identity != two.load(1).identity
+
+
+def test_what_the_audit_sees_is_contiguous_whatever_the_layout() -> None:
+    held, state = pool(), some_state()
+    held.store(1, replace(state, temporal=turned(state.temporal)))
+    assert held.raw(1)[0].is_contiguous()
+    assert torch.equal(held.raw(1)[0], state.temporal)
+    assert held.raw(1)[0] is held.raw(1)[0]
 
 
 def test_a_store_writes_no_other_slot() -> None:
@@ -119,3 +148,29 @@ def test_a_digest_depends_on_every_part_and_on_their_borders() -> None:
 
 def test_every_pool_dtype_has_a_torch_dtype() -> None:
     assert set(TORCH_DTYPE) == set(PoolDtype)
+
+
+def with_ring(seed: int) -> SequenceState:
+    """A state whose layers have two more tensors, one of integers."""
+    draws = torch.Generator().manual_seed(seed)
+    extra = {"ring": torch.randn(2, 4, 5, generator=draws), "cursor": torch.tensor([[seed], [seed + 1]])}
+    return replace(some_state(seed), extra=extra)
+
+
+def test_extra_tensors_of_the_layers_live_and_die_with_their_slot() -> None:
+    """Stored in their own dtype, copied byte for byte, cleared to zero, poisoned when freed."""
+    held = Pool(4, with_ring(0), torch.bfloat16, torch.bfloat16, "warm")
+    held.store(1, with_ring(1))
+    held.store(2, with_ring(2))
+    held.copy(1, 3)
+    for slot, seed in ((1, 1), (2, 2), (3, 1)):
+        found = held.load(slot).extra
+        assert found.keys() == {"ring", "cursor"}
+        assert all(torch.equal(found[name], part) for name, part in with_ring(seed).extra.items())
+    held.clear(2)
+    assert not any(part.any() for part in held.load(2).extra.values())
+    held.free(3)
+    assert list(held.tensors(3)) == ["temporal", "conv", "ring", "cursor"]
+    assert bool(held.tensors(3)["ring"].isnan().all())
+    assert bool((held.tensors(3)["cursor"] == torch.iinfo(torch.int64).max).all())
+    assert torch.equal(held.tensors(1)["cursor"], with_ring(1).extra["cursor"])

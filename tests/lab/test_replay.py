@@ -10,7 +10,7 @@ import pytest
 
 from replaycheck.compare.record import ArmRecording
 from replaycheck.faults.fault import find_fault
-from replaycheck.replay.worker import Task, replay_groups
+from replaycheck.replay.worker import Work, replay_groups
 from replaycheck.schedule.compile import compile_schedule
 from replaycheck.schema.arm import Arm, Cell, Compiler, Effect, Kernel, PoolDtype
 from replaycheck.state_probes.groups import chain
@@ -214,8 +214,8 @@ def test_a_worker_compares_warm_with_split_and_plants_recipe_faults_in_the_arms_
     cell = Cell(effect=Effect.STATE, reference=split.name, candidate=warm.name)
 
     def unlike(faults: tuple[str, ...]) -> int:
-        task = Task(chain(70, 6, 30, 3), (split, warm), (cell,), model, "sglang", faults, KernelChoice())
-        pairs = replay_groups([task])[0].tables["pairs"].to_pandas()
+        work = Work((split, warm), (cell,), model, "sglang", faults, KernelChoice())
+        pairs = replay_groups(work, [chain(70, 6, 30, 3)])[0].tables["pairs"].to_pandas()
         assert len(pairs) == 7 + 4
         return int((~pairs["bits_equal"]).sum())
 

@@ -1,6 +1,6 @@
 """Rows of many schedules in one forward pass, each distinct computation once.
 
-Two rows that continue equal states (same identity), with the same tokens, kernel form and rollback, are the same
+Two rows that continue equal states (same identity), with the same tokens, kernel form, rollback and padding, are the same
 computation; they differ at most in what they want back. Identities begin with the compiler's name, so warm and split
 never share a result: what must be proved equal is computed twice.
 """
@@ -16,7 +16,7 @@ from .network import Network, RowInput, RowOutput, Tap
 from .pool import derive
 from .state import SequenceState
 
-MAX_TOKENS = 8192
+MAX_TOKENS = 4096
 """Tokens of one forward pass; bounds memory (the chunk form keeps about 20 fp32 tensors of [tokens, H, K])."""
 
 
@@ -31,20 +31,25 @@ class Result:
 
 def run_rows(network: Network, rows: Sequence[RowInput]) -> list[Result]:
     """Compute the rows, each distinct one once, in passes of bounded size."""
-    keys = [derive(row.state.identity, tuple(row.tokens), row.start, row.form, row.verify) for row in rows]
+    keys = [
+        derive(row.state.identity, tuple(row.tokens), row.start, row.form, row.verify, row.left, row.right)
+        for row in rows
+    ]
     merged: dict[bytes, RowInput] = {}
     for key, row in zip(keys, rows, strict=True):
         merged[key] = _union(merged[key], row) if key in merged else row
-    outputs: dict[bytes, RowOutput] = {}
+    outputs: dict[bytes, _Computed] = {}
     for names in _passes(merged):
-        outputs.update(zip(names, network.forward([merged[name] for name in names]), strict=True))
-    return [_pick(key, row, merged[key], outputs[key]) for key, row in zip(keys, rows, strict=True)]
+        computed = network.forward([merged[name] for name in names])
+        outputs |= {name: _named(name, merged[name], each) for name, each in zip(names, computed, strict=True)}
+    return [_pick(row, outputs[key]) for key, row in zip(keys, rows, strict=True)]
 
 
 def _union(a: RowInput, b: RowInput) -> RowInput:
     """One row that returns what both ask for."""
     taps = a.taps + tuple(tap for tap in b.taps if tap not in a.taps)
-    return replace(a, taps=taps, first_logit=min(a.first_logit, b.first_logit))
+    first, end = min(a.first_logit, b.first_logit), max(a.last_logit, b.last_logit)
+    return replace(a, taps=taps, first_logit=first, end_logit=end)
 
 
 def _passes(merged: dict[bytes, RowInput]) -> Iterator[list[bytes]]:
@@ -52,7 +57,7 @@ def _passes(merged: dict[bytes, RowInput]) -> Iterator[list[bytes]]:
     names: list[bytes] = []
     tokens = 0
     for name in sorted(merged, key=lambda key: merged[key].call):
-        size = len(merged[name].tokens)
+        size = merged[name].width
         if names and tokens + size > MAX_TOKENS:
             yield names
             names, tokens = [], 0
@@ -62,14 +67,30 @@ def _passes(merged: dict[bytes, RowInput]) -> Iterator[list[bytes]]:
         yield names
 
 
-def _pick(key: bytes, row: RowInput, computed: RowInput, output: RowOutput) -> Result:
-    """The part of a shared result that ``row`` asked for, with identities."""
-    states = dict(zip(computed.taps, output.taps, strict=True))
-    return Result(
-        output.logits[row.first_logit - computed.first_logit :],
+@dataclass(frozen=True)
+class _Computed:
+    """A merged row's results with identities; those who share it get the same states."""
+
+    row: RowInput
+    logits: Tensor
+    final: SequenceState
+    taps: dict[Tap, SequenceState]
+
+
+def _named(key: bytes, row: RowInput, output: RowOutput) -> _Computed:
+    return _Computed(
+        row,
+        output.logits,
         replace(output.final, identity=derive(key, "final")),
-        tuple(replace(states[tap], identity=_identity(key, tap)) for tap in row.taps),
+        {tap: replace(state, identity=_identity(key, tap)) for tap, state in zip(row.taps, output.taps, strict=True)},
     )
+
+
+def _pick(row: RowInput, found: _Computed) -> Result:
+    """The part of a shared result that ``row`` asked for."""
+    first = found.row.first_logit
+    logits = found.logits[row.first_logit - first : row.last_logit - first]
+    return Result(logits, found.final, tuple(found.taps[tap] for tap in row.taps))
 
 
 def _identity(key: bytes, tap: Tap) -> bytes:

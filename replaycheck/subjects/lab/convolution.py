@@ -49,16 +49,20 @@ def conv_plan(offsets: tuple[int, ...], windows: Sequence[tuple[int, int]], devi
     return ConvPlan(offsets, tuple(windows), ConvTables(starts, dense.token_rows(starts, offsets[-1]), rows, ends))
 
 
-def convolve(x: Tensor, weight: Tensor, state: Tensor, plan: ConvPlan, precision: Precision) -> tuple[Tensor, Tensor]:
+def convolve(
+    x: Tensor, weight: Tensor, state: Tensor, plan: ConvPlan, precision: Precision, silu: bool = True
+) -> tuple[Tensor, Tensor]:
     """Args:
-        x: [N, D] inputs. weight: [D, W]. state: [R, W − 1, D].
+        x: [N, D] inputs. weight: [D, W]. state: [R, W − 1, D]. silu: False is a fault, and on the CPU only.
 
     Returns:
         [N, D] after SiLU, rounded to ``precision``; windows [Q, W − 1, D].
     """
     tables = plan.tables
     if tables is None:
-        out = conv.short_convolution(x, weight, state, plan.offsets, precision)
+        out = conv.short_convolution(x, weight, state, plan.offsets, precision, silu)
         return out, conv.conv_windows(x, state, plan.offsets, plan.windows)
+    if not silu:
+        raise ValueError("the GPU's convolution has no recipe without SiLU; plant that fault with --device cpu")
     out = dense.short_convolution(x, weight, state, tables.offsets, precision, tables.rows)
     return out, dense.conv_windows(x, state, tables.offsets, tables.window_rows, tables.window_ends)

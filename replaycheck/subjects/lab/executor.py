@@ -7,13 +7,14 @@ At each tick every schedule does its steps up to the next compute step, and all 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from replaycheck.audit.labels import Audit, AuditMode, TensorBytes
 from replaycheck.audit.provenance import bf16_share
 from replaycheck.compare.record import ArmRecording, ScoredTurn, StateAt, WrittenState
 from replaycheck.schedule.simulate import simulate
@@ -23,18 +24,28 @@ from replaycheck_kernels.precision import Precision
 
 from .batch import Result, run_rows
 from .network import Network, RowInput, Tap
+from .observer import Observer
 from .pool import TORCH_DTYPE, Pool
 from .rollback import Verify, kernel_name
 
 
 class ArmRun:
-    """One schedule in progress: its pool, where it stands, what it has recorded."""
+    """One schedule in progress: its pool, where it stands, what it has recorded. The audit looks at stored states.
 
-    def __init__(self, schedule: Schedule, network: Network) -> None:
+    ``pool``: the class of its slots. ``observer``: told of each step, if there is one.
+    """
+
+    observer: Observer | None = None
+
+    def __init__(
+        self, schedule: Schedule, network: Network, audit: AuditMode = AuditMode.RECORD, pool: type[Pool] = Pool
+    ) -> None:
         self.schedule = schedule
         self.network = network
-        self._pool = _pool(schedule, network)
-        self._steps = iter(schedule.steps)
+        self._pool = _pool(schedule, network, pool)
+        self._steps = enumerate(schedule.steps)
+        self._simulation = simulate(schedule)
+        self._labels = Audit(f"group {schedule.group!r}, arm {schedule.arm.name}", audit)
         self._checkpoints = schedule.checkpoints()
         self._logits: dict[int, list[Tensor]] = defaultdict(list)
         self._restores: list[StateAt] = []
@@ -42,11 +53,15 @@ class ArmRun:
         self._kernels: dict[str, set[str]] = defaultdict(set)
         self._hits = 0
         self._tokens = 0
+        self._nobodys: dict[int, int] = {}
 
     def next_rows(self) -> tuple[Row, ...]:
         """Do steps up to the next compute step; its rows, or none when the schedule is over."""
-        for step in self._steps:
+        for number, step in self._steps:
+            for text in self._simulation.by_step.get(number, ()):
+                self._labels.misplaced(text)
             if isinstance(step, Compute):
+                self._nobodys = _nobodys(step)
                 return step.rows
             if isinstance(step, Clear):
                 self._pool.clear(step.slot)
@@ -56,8 +71,10 @@ class ArmRun:
                 self._audit(self._checkpoints[step.checkpoint], step.slot)
             elif isinstance(step, Free):
                 self._pool.free(step.slot)
-            elif isinstance(step, Evict):
-                continue
+            else:
+                assert isinstance(step, Evict)
+            if self.observer:
+                self.observer.stepped(step, self._pool)
         return ()
 
     def inputs(self, row: Row) -> RowInput:
@@ -68,11 +85,17 @@ class ArmRun:
         scored = verify.scored if verify else row.b - row.a
         wanted = max(plan.prompt - 1, row.score_from or 0) if row.scored else row.b
         first = min(max(0, wanted - row.a), scored)
+        left, before, right = _padding(row)
         if row.restored and row.scored:
             self._hits += 1
             self._restores.append(self._restored(row))
         state = self._pool.load(row.source)
-        return RowInput(plan.run_of(row), row.a, str(row.kernel), state, taps, first, verify)
+        self._check_restored(row)
+        if self.observer:
+            self.observer.loaded(row, state)
+        right += self._nobodys.get(id(row), 0)
+        first, scored = before + first, before + scored
+        return RowInput(plan.seen_of(row), row.a, str(row.kernel), state, taps, first, verify, scored, left, right)
 
     def _verify(self, row: Row) -> Verify | None:
         method = self.schedule.arm.rollback
@@ -85,6 +108,8 @@ class ArmRun:
         for snap, state in zip(row.snapshots, result.taps, strict=True):
             self._pool.store(snap.destination, state)
         self._pool.store(row.destination, result.final)
+        if self.observer:
+            self.observer.taken(row, result, self._pool)
         self._kernels[str(row.part)].add(self._kernel(row))
         self._tokens += row.b - row.a
         for request in (row.request, *row.shared) if row.scored else ():
@@ -106,7 +131,8 @@ class ArmRun:
             expected_hits=self.schedule.expected_hits,
             proven_hits=self._hits if warm else 0,
             computed_tokens=self._tokens,
-            label_mismatches=simulate(self.schedule).wrong_labels,
+            label_mismatches=self._simulation.wrong_labels,
+            content_mismatches=self._labels.content,
         )
 
     def _turn(self, index: int) -> ScoredTurn:
@@ -137,20 +163,46 @@ class ArmRun:
             str(checkpoint.written),
             str(self.schedule.arm.pool),
             self.network.config.kda_layers,
-            temporal.to(torch.float32).numpy().copy(),
+            temporal.to(torch.float32).numpy(),
             _bytes(conv),
         )
 
+    def _check_restored(self, row: Row) -> None:
+        """What a row continues from has the tensors and bytes of its label; split's registers are no pool."""
+        if row.restored is None or self.schedule.arm.compiler is not Compiler.WARM:
+            return
+        checkpoint = self._checkpoints[row.restored]
+        tensors = _tensor_bytes(self._pool.tensors(row.source))
+        self._labels.restored(row.source, checkpoint.name, checkpoint.position, tensors)
+
     def _audit(self, checkpoint: Checkpoint, slot: int) -> None:
-        """Provenance of a checkpoint as it is written; split's registers are no pool."""
+        """Label and provenance of a checkpoint as it is written; split's registers are no pool."""
         if self.schedule.arm.compiler is not Compiler.WARM:
             return
-        pool = self.schedule.arm.pool
-        temporal, _ = self._pool.raw(slot)
+        pool, tensors = self.schedule.arm.pool, self._pool.tensors(slot)
+        self._labels.stored(slot, checkpoint.name, checkpoint.position, _tensor_bytes(tensors))
+        temporal = tensors["temporal"]
         values = temporal.to(torch.float32).numpy() if pool is PoolDtype.BF16 else temporal.numpy()
         share = np.array([[bf16_share(head, pool) for head in layer] for layer in values])
         layers = self.network.config.kda_layers
         self._written.append(WrittenState(str(checkpoint.written), layers, share, pool is PoolDtype.BF16))
+
+
+def _padding(row: Row) -> tuple[int, int, int]:
+    """Masked columns before what a row's state sees, padding that is seen before its tokens, masked columns after it."""
+    plan = row.columns
+    if plan is None:
+        return 0, 0, 0
+    return plan.first, plan.left - plan.first, plan.left + row.b - row.a + plan.right - plan.last
+
+
+def _nobodys(step: Compute) -> dict[int, int]:
+    """The columns of a pass's padding rows, as further columns of its last row: a pass is one line of columns."""
+    if not step.padding:
+        return {}
+    last = step.rows[-1]
+    width = last.b - last.a + (last.columns.left + last.columns.right if last.columns else 0)
+    return {id(last): step.padding * width}
 
 
 def _covered(row: Row, chunk: int, source: Source) -> int:
@@ -162,14 +214,23 @@ def _covered(row: Row, chunk: int, source: Source) -> int:
 
 def _bytes(conv: Tensor) -> NDArray[np.uint8]:
     """Raw bytes of a conv state, one row a layer."""
-    return conv.contiguous().flatten(1).view(torch.uint8).numpy().copy()
+    return conv.contiguous().flatten(1).view(torch.uint8).numpy()
 
 
-def _pool(schedule: Schedule, network: Network) -> Pool:
+def _tensor_bytes(tensors: Mapping[str, Tensor]) -> dict[str, TensorBytes]:
+    return {
+        name: TensorBytes(
+            str(part.dtype).removeprefix("torch."), tuple(part.shape), part.contiguous().view(torch.uint8).numpy().ravel()
+        )
+        for name, part in tensors.items()
+    }
+
+
+def _pool(schedule: Schedule, network: Network, slots: type[Pool]) -> Pool:
     arm, empty = schedule.arm, network.empty_state()
     wanted = TORCH_DTYPE[arm.pool]
     live = arm.compiler in (Compiler.SPLIT, Compiler.SPLIT_ROUNDED)
-    return Pool(
+    return slots(
         schedule.slots,
         empty,
         network.dtype if live else wanted,

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import groupby
 
 from torch import Tensor
 
-from replaycheck_kernels.contract import KdaInputs, KdaOutput, SnapshotRow, SnapshotSource, StateKernel, concatenate
+from replaycheck_kernels.contract import KdaInputs
 from replaycheck_kernels.recipe import Recipe
 
 from .convolution import ConvPlan, convolve
 from .layers import Matrix, gated_rms_norm, linear
-from .rollback import Verify, run_windows
+from .pass_states import CallRows, PassStates
+from .rollback import Verify
 
 
 @dataclass(frozen=True)
@@ -54,42 +55,39 @@ class Packed:
     conv: ConvPlan
 
     @property
-    def calls(self) -> tuple[tuple[str, str | None], ...]:
-        """Form and rollback method of each row: what is computed by one call."""
-        methods = (verify.method if verify else None for verify in self.verifies)
-        return tuple(zip(self.forms, methods, strict=True))
-
-
-@dataclass(frozen=True)
-class LayerState:
-    """finals: [R, H, V, K]; snapshots: [S, H, V, K], row by row; windows: [Q, W − 1, 3 D]."""
-
-    finals: Tensor
-    snapshots: Tensor
-    windows: Tensor
+    def calls(self) -> list[CallRows]:
+        """Neighbouring rows of one form and rollback method: what is computed by one call."""
+        methods = [verify.method if verify else None for verify in self.verifies]
+        found, first = [], 0
+        for (form, method), same in groupby(zip(self.forms, methods, strict=True)):
+            last = first + len(list(same))
+            windows = tuple(verify for verify in self.verifies[first:last] if verify)
+            found.append(CallRows(first, last, form, method, windows, self.snapshots[first:last]))
+            first = last
+        return found
 
 
 def kda_layer(
     x: Tensor,
     w: KdaWeights,
     conv: Tensor,
-    initial: Tensor,
+    states: PassStates,
+    layer: int,
     rows: Packed,
-    kernels: Mapping[str, StateKernel],
     recipe: Recipe,
     epsilon: float,
-) -> tuple[Tensor, LayerState]:
+) -> tuple[Tensor, Tensor]:
     """Args:
-        x: [N, hidden], normed. conv: [R, W − 1, 3 D]. initial: [R, H, V, K].
+        x: [N, hidden], normed. conv: [R, W − 1, 3 D]. states: of the pass, whose layer ``layer`` this is.
 
     Returns:
-        [N, D], before the output projection, and the layer's states.
+        [N, D], before the output projection, and conv windows [Q, W − 1, 3 D].
     """
     act = recipe.activation
     heads, key = w.dt_bias.shape
     values = heads * w.o_norm.shape[0]
     mixed = linear(x, w.qkv, act)
-    convolved, windows = convolve(mixed, w.conv, conv, rows.conv, recipe.conv_out)
+    convolved, windows = convolve(mixed, w.conv, conv, rows.conv, recipe.conv_out, recipe.conv_activation == "silu")
     queries, v = convolved.split([convolved.shape[1] - values, values], 1)
     q, k = (part.unflatten(1, (-1, key)) for part in queries.chunk(2, 1))
     inputs = KdaInputs(
@@ -103,40 +101,6 @@ def kda_layer(
         rows.offsets,
         rows.starts,
     )
-    output = _run_forms(inputs, initial, rows, kernels, recipe)
+    o = states.run(layer, inputs, recipe)
     gate = linear(linear(x, w.g_a, act), w.g_b, act).unflatten(1, (heads, -1))
-    mixed_out = gated_rms_norm(output.o, gate, w.o_norm, epsilon, act).flatten(1)
-    return mixed_out, LayerState(output.final, output.snapshots, windows)
-
-
-def _run_forms(
-    inputs: KdaInputs, initial: Tensor, rows: Packed, kernels: Mapping[str, StateKernel], recipe: Recipe
-) -> KdaOutput:
-    """Call each form's kernel once, on its neighbouring rows; the results lie in the order of the rows."""
-    outputs, calls = [], rows.calls
-    for form, method in dict.fromkeys(calls):
-        first = calls.index((form, method))
-        last = first + calls.count((form, method))
-        if method is not None:
-            outputs.append(
-                _roll_back(inputs.between(first, last), initial[first:last], rows, first, kernels[form], recipe)
-            )
-            continue
-        asked = [
-            SnapshotRow(r - first, chunk, -1, SnapshotSource(source))
-            for r in range(first, last)
-            for chunk, source in rows.snapshots[r]
-        ]
-        outputs.append(kernels[form](inputs.between(first, last), initial[first:last], asked, recipe))
-    return concatenate(outputs)
-
-
-def _roll_back(
-    inputs: KdaInputs, initial: Tensor, rows: Packed, first: int, kernel: StateKernel, recipe: Recipe
-) -> KdaOutput:
-    """The windows of one method, which are the rows from ``first`` on."""
-    mine = [verify for verify in rows.verifies[first : first + inputs.sequences] if verify]
-    kept = [verify.kept.temporal for verify in mine]
-    asked = [(r, asked) for r in range(len(mine)) for asked in rows.snapshots[first + r]]
-    taps = [(r, kept[r] if source == SnapshotSource.FINAL else tokens) for r, (tokens, source) in asked]
-    return run_windows(mine[0].method, inputs, initial, kept, taps, kernel, recipe)
+    return gated_rms_norm(o, gate, w.o_norm, epsilon, act).flatten(1), windows

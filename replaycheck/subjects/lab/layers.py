@@ -52,13 +52,17 @@ def linear(x: Tensor, weight: Matrix, precision: Precision) -> Tensor:
         return linear(x, weight.weight, precision)[:, weight.columns]
     if uses_triton(x.device):
         return dense.linear(x, weight, precision)
-    short = -x.shape[0] % TILE
-    if short:
-        x = torch.cat([x, x.new_zeros((short, x.shape[1]))])
-    out = x.new_empty((x.shape[0], weight.shape[0]))
-    for top in range(0, x.shape[0], TILE):
-        torch.mm(x[top : top + TILE], weight.T, out=out[top : top + TILE])
-    return round_to(out[: out.shape[0] - short], precision)
+    rows, turned = x.shape[0], weight.T
+    out = x.new_empty((rows - rows % -TILE, weight.shape[0]))
+    for top in range(0, rows, TILE):
+        end = top + TILE
+        torch.mm(x[top:end] if end <= rows else _filled(x[top:]), turned, out=out[top:end])
+    return round_to(out[:rows], precision)
+
+
+def _filled(tile: Tensor) -> Tensor:
+    """[n < 64, in] with rows of zeros below: [64, in]."""
+    return torch.cat([tile, tile.new_zeros((TILE - len(tile), tile.shape[1]))])
 
 
 def rms_norm(x: Tensor, weight: Tensor, epsilon: float, precision: Precision) -> Tensor:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -16,16 +16,19 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from replaycheck.model.config import KV_NORM_EPS, ModelConfig
+from replaycheck_kernels.compiled import turned
 from replaycheck_kernels.contract import StateKernel
 from replaycheck_kernels.precision import Precision, container, round_to
 from replaycheck_kernels.recipe import Recipe
 
 from .attention import KeyValueArena, PageTable, page_table
+from .columns import columns_of
 from .convolution import conv_plan
 from .device import uses_triton
-from .kda import KdaWeights, LayerState, Packed, kda_layer
+from .kda import KdaWeights, Packed, kda_layer
 from .layers import add, gated_up, linear, rms_norm
 from .parallel_sum import Pass, RowProduct, lockstep
+from .pass_states import PassStates, copies, stacked
 from .rollback import Verify
 from .state import SequenceState
 from .weights import MlaWeights, NetworkWeights, load
@@ -51,8 +54,9 @@ class Tap:
 class RowInput:
     """tokens: ids [n]. start: absolute position of the first. form: chunk or recurrent. taps: states to return.
 
-    ``first_logit``: logits are returned for the row's tokens from here on (n: none). ``verify``: the row is a window of
-    speculation; logits and the final state are those of what it keeps.
+    ``first_logit``: logits are returned for the row's tokens from here on (n: none), up to ``end_logit``. ``verify``: the
+    row is a window of speculation; logits and the final state are those of what it keeps. ``left``, ``right``: columns of
+    padding beside the tokens, which are masked.
     """
 
     tokens: Sequence[int]
@@ -62,10 +66,20 @@ class RowInput:
     taps: tuple[Tap, ...] = ()
     first_logit: int = 0
     verify: Verify | None = None
+    end_logit: int | None = None
+    left: int = 0
+    right: int = 0
 
     @property
     def last_logit(self) -> int:
+        if self.end_logit is not None:
+            return self.end_logit
         return self.verify.scored if self.verify else len(self.tokens)
+
+    @property
+    def width(self) -> int:
+        """Columns, padding included."""
+        return self.left + len(self.tokens) + self.right
 
     @property
     def call(self) -> tuple[str, str]:
@@ -111,17 +125,21 @@ class Network:
 
     def reset(self) -> None:
         """Forget the pages of all sequences."""
-        self.arena = self.new_arena()
+        self.arena.reset()
 
     def empty_state(self) -> SequenceState:
         """The state of no tokens."""
         c, layers = self.config, len(self.config.kda_layers)
         return SequenceState(
             self._zeros(layers, c.conv_width - 1, 3 * c.kda_width),
-            self._zeros(layers, c.kda_heads, c.kda_head_dim, c.kda_head_dim),
+            self._temporal(layers, c.kda_heads, c.kda_head_dim, c.kda_head_dim),
             np.empty(0, np.int64),
             b"",
         )
+
+    def _temporal(self, *shape: int) -> Tensor:
+        zeros = self._zeros(*shape)
+        return turned(zeros) if self.device.type == "cpu" and self.dtype is torch.float32 else zeros
 
     def _zeros(self, *shape: int) -> Tensor:
         return torch.zeros(shape, dtype=self.dtype, device=self.device)
@@ -132,25 +150,30 @@ class Network:
 
     def steps(self, rows: Sequence[RowInput]) -> Pass[list[RowOutput]]:
         """The pass, from one row-parallel product to the next."""
-        packed, pages = self._pack(rows), [self.arena.take(len(row.tokens)) for row in rows]
-        conv, temporal = (torch.stack([getattr(row.state, part) for row in rows], 1) for part in ("conv", "temporal"))
-        full = [np.concatenate([row.state.pages, fresh]) for row, fresh in zip(rows, pages, strict=True)]
-        table = page_table(full, [len(fresh) for fresh in pages], self.device)
-        x = self.weights.embedding[self._indices(t for row in rows for t in row.tokens)]
-        states: list[LayerState] = []
+        packed = self._pack(rows)
+        fresh = self.arena.take(packed.offsets[-1])
+        conv = stacked([row.state.conv for row in rows], self.dtype)
+        states = PassStates([row.state.temporal for row in rows], packed.calls, self.kernels, self.dtype)
+        full = [
+            np.concatenate([row.state.pages, fresh[begin:end]])
+            for row, (begin, end) in zip(rows, pairwise(packed.offsets), strict=True)
+        ]
+        table = page_table(full, [len(row.tokens) for row in rows], self.device)
+        columns = columns_of(rows, self.device)
+        x = self.weights.embedding[self._indices(columns.ids)]
+        windows: list[Tensor] = []
         for index, layer in enumerate(self.weights.layers):
-            normed = rms_norm(x, layer.attention_norm, self.config.rms_norm_eps, self.recipe.activation)
+            normed = columns.take(rms_norm(x, layer.attention_norm, self.config.rms_norm_eps, self.recipe.activation))
             if isinstance(layer.attention, KdaWeights):
-                before = conv[len(states)], temporal[len(states)]
-                mixed, state = self._kda(normed, layer.attention, before, packed)
-                states.append(state)
+                mixed, window = self._kda(normed, layer.attention, conv, states, len(windows), packed)
+                windows.append(window)
             else:
-                mixed = self._mla(index, normed, layer.attention, pages, table, packed)
-            x = self._residual(x, (yield RowProduct(mixed, layer.attention.o)))
+                mixed = self._mla(index, normed, layer.attention, int(fresh[0]), table)
+            x = self._residual(x, columns.put((yield RowProduct(mixed, layer.attention.o))))
             normed = rms_norm(x, layer.mlp_norm, self.config.rms_norm_eps, self.recipe.activation)
             inner = gated_up(normed, layer.gate, layer.up, self.recipe.activation)
             x = self._residual(x, (yield RowProduct(inner, layer.down)))
-        return _outputs(rows, full, self._logits(x, rows, packed), states)
+        return _outputs(rows, full, self._logits(columns.take(x), rows, packed), windows, states)
 
     def whole_product(self, parts: Sequence[RowProduct]) -> Tensor:
         """What the first of the parts makes, rounded: [N, hidden]; of a network that isn't sharded it is everything."""
@@ -172,28 +195,26 @@ class Network:
         return add(x, y, self.recipe.activation, self.recipe.rounding)
 
     def _kda(
-        self, x: Tensor, w: KdaWeights, before: tuple[Tensor, Tensor], packed: Packed
-    ) -> tuple[Tensor, LayerState]:
-        return kda_layer(x, w, *before, packed, self.kernels, self.recipe, self.config.rms_norm_eps)
+        self, x: Tensor, w: KdaWeights, conv: Tensor, states: PassStates, layer: int, packed: Packed
+    ) -> tuple[Tensor, Tensor]:
+        return kda_layer(x, w, conv[layer], states, layer, packed, self.recipe, self.config.rms_norm_eps)
 
     def _mla(
         self,
         layer: int,
         x: Tensor,
         w: MlaWeights,
-        fresh: Sequence[NDArray[np.int64]],
+        first: int,
         table: PageTable,
-        packed: Packed,
     ) -> Tensor:
+        """first: the first of the tokens' fresh pages."""
         c, act = self.config, self.recipe.activation
         q = linear(x, w.q, act).unflatten(1, (c.mla_heads, c.qk_head_dim))
         latent, shared = linear(x, w.kv_a, act).split([c.kv_lora_rank, c.qk_rope_head_dim], 1)
         expanded = linear(rms_norm(latent, w.kv_norm, KV_NORM_EPS, act), w.kv_b, act)
         nope, values = expanded.unflatten(1, (c.mla_heads, -1)).split([c.qk_nope_head_dim, c.v_head_dim], 2)
         keys = torch.cat([nope, shared[:, None].expand(-1, c.mla_heads, -1)], 2)
-        for r, own in enumerate(fresh):
-            cut = slice(packed.offsets[r], packed.offsets[r + 1])
-            self.arena.write(layer, own, keys[cut], values[cut])
+        self.arena.write(layer, first, keys, values)
         out = self.arena.attend(layer, q, table, c.qk_head_dim**-0.5)
         return round_to(out, act).flatten(1)
 
@@ -221,12 +242,11 @@ def _outputs(
     rows: Sequence[RowInput],
     pages: Sequence[NDArray[np.int64]],
     logits: Sequence[Tensor],
-    layers: Sequence[LayerState],
+    layers: Sequence[Tensor],
+    states: PassStates,
 ) -> list[RowOutput]:
-    """Give each row its part. States are views of tensors of the whole batch; who keeps one copies it."""
-    finals, snapshots, windows = (
-        torch.stack([getattr(layer, part) for layer in layers], 1) for part in ("finals", "snapshots", "windows")
-    )
+    """Give each row its part, in memory of its own. layers: conv windows [Q, W − 1, D] of each layer."""
+    windows, finals, snapshots = copies(torch.stack(tuple(layers), 1)), states.finals(), states.snapshots()
     window, tap = 0, 0
     outputs = []
     for r, row in enumerate(rows):

@@ -70,12 +70,7 @@ def check_model(path: Path, recipe: Recipe, kernels: Kernels, device: str = "cpu
     """Two rows: every layer on equal inputs, and the whole model by its own sums."""
     whole = Network(path, recipe, kernels, device)
     ranks = ParallelNetwork(path, recipe, kernels, device, plan_for(path, degree))
-    empty = whole.empty_state()
-    rows = [
-        RowInput(TOKENS, 0, "chunk", empty, (Tap(1, "accumulator", 64, 64),)),
-        RowInput(TOKENS[5:6], 0, "chunk", empty),
-        RowInput(TOKENS[:70], 0, "recurrent", empty),
-    ]
+    rows = sample_rows(whole)
     found = compare_with_whole(whole, ranks, rows)
     largest = max(each.of_bound for each in found.sums)
     fine = not found.problems and largest <= 1
@@ -86,6 +81,16 @@ def check_model(path: Path, recipe: Recipe, kernels: Kernels, device: str = "cpu
     values: Values = {"degree": degree, "sum_of_bound": largest, "sum_changed": changed}
     yield Check("sharded model: layer by layer", fine, said, values)
     yield _whole_model(whole, ranks, rows[:1], degree)
+
+
+def sample_rows(network: Network) -> list[RowInput]:
+    """A long prefill with a snapshot inside, one of one token, and tokens one by one."""
+    empty = network.empty_state()
+    return [
+        RowInput(TOKENS, 0, "chunk", empty, (Tap(1, "accumulator", 64, 64),)),
+        RowInput(TOKENS[5:6], 0, "chunk", empty),
+        RowInput(TOKENS[:70], 0, "recurrent", empty),
+    ]
 
 
 def _whole_model(whole: Network, ranks: ParallelNetwork, rows: list[RowInput], degree: int) -> Check:

@@ -15,10 +15,11 @@ from replaycheck_kernels.precision import container, round_to
 from replaycheck_kernels.recipe import Recipe
 
 from .convolution import conv_plan
-from .kda import KdaWeights, LayerState, Packed, kda_layer
+from .kda import KdaWeights, Packed, kda_layer
 from .parallel_compare import slice_problem
 from .parallel_shard import shard_kda, take
 from .parallel_sum import RowProduct, SumDifference, sum_difference
+from .pass_states import PassStates
 
 _HIDDEN, _LOW_RANK, _WIDTH, _EPSILON = 48, 12, 4, 1e-5
 _CHUNK = 64
@@ -44,6 +45,15 @@ class LayerAnswer:
 
 
 @dataclass(frozen=True)
+class LayerState:
+    """finals: [R, H, V, K]; snapshots: [S, H, V, K], row by row; windows: [Q, W − 1, 3 D]."""
+
+    finals: Tensor
+    snapshots: Tensor
+    windows: Tensor
+
+
+@dataclass(frozen=True)
 class _Layer:
     x: Tensor  # [N, hidden]
     weights: KdaWeights
@@ -61,17 +71,32 @@ def compare_layer(
     """
     plan = plan or plan_ranks(case.geometry, degree)
     layer, packed = _draw(case, recipe), _packed(case)
-    whole = kda_layer(layer.x, layer.weights, layer.conv, layer.temporal, packed, kernels, recipe, _EPSILON)
+    whole = _run(layer.x, layer.weights, (layer.conv, layer.temporal), packed, kernels, recipe)
     problems: list[str] = []
     parts = []
     for rank in plan.ranks:
         mine = shard_kda(layer.weights, rank)
         before = take(layer.conv, rank.cuts["state.conv"]), take(layer.temporal, rank.cuts["state.temporal"])
-        mixed, state = kda_layer(layer.x, mine, *before, packed, kernels, recipe, _EPSILON)
+        mixed, state = _run(layer.x, mine, before, packed, kernels, recipe)
         problems += [f"rank {rank.rank}: {text}" for text in _problems(rank, whole, mixed, state)]
         parts.append(RowProduct(mixed, mine.o))
     product = RowProduct(whole[0], layer.weights.o)
     return LayerAnswer(tuple(problems), sum_difference(product, parts, plan.order, recipe.activation))
+
+
+def _run(
+    x: Tensor,
+    weights: KdaWeights,
+    before: tuple[Tensor, Tensor],
+    packed: Packed,
+    kernels: Mapping[str, StateKernel],
+    recipe: Recipe,
+) -> tuple[Tensor, LayerState]:
+    conv, temporal = before
+    states = PassStates([state[None] for state in temporal], packed.calls, kernels, temporal.dtype)
+    mixed, windows = kda_layer(x, weights, conv, states, 0, packed, recipe, _EPSILON)
+    snapshots = torch.cat([temporal[:0], *states.snapshots()])
+    return mixed, LayerState(torch.cat(states.finals()), snapshots, windows)
 
 
 def _problems(rank: RankPlan, whole: tuple[Tensor, LayerState], mixed: Tensor, state: LayerState) -> list[str]:

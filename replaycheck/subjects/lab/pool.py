@@ -1,16 +1,18 @@
 """Slots of state, on the device of the computation. A pool has one dtype for the temporal state; the conv state keeps the
-activations' dtype.
+activations' dtype, and extra tensors of the layers their own.
 
 ``rounding`` makes registers of fp32 that round to a pool dtype at each store: the reference that ``split-rounded`` is.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from hashlib import blake2b
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils.weak import WeakIdKeyDictionary
 
 from replaycheck.errors import InternalError
 from replaycheck.schema.arm import PoolDtype
@@ -31,7 +33,11 @@ def derive(*parts: object) -> bytes:
 
 
 class Pool:
-    """A fixed number of slots, each a conv state, a temporal state and a list of attention pages."""
+    """A fixed number of slots, each a conv state, a temporal state, extra tensors and a list of attention pages.
+
+    A slot holds tensors that nothing writes to: a store puts new ones there, and a copy shares them, as requests share
+    pages of an attention cache. So arms that store the same state keep it once.
+    """
 
     def __init__(
         self,
@@ -45,52 +51,107 @@ class Pool:
         self.dtype = dtype
         self._rounding = rounding
         self._origin = origin
+        self._conv_dtype = conv_dtype
+        self._zero = like.once(("zero", dtype, conv_dtype), lambda _: _filled(like, dtype, conv_dtype, lambda _: 0))
+        self._nan = like.once(("nan", dtype, conv_dtype), lambda _: _filled(like, dtype, conv_dtype, _poison))
         # Slots start as NaN: whatever reads a slot that nothing wrote shows at once.
-        self._temporal = like.temporal.new_full((slots, *like.temporal.shape), float("nan"), dtype=dtype)
-        self._conv = like.conv.new_full((slots, *like.conv.shape), float("nan"), dtype=conv_dtype)
-        self._compute = like.temporal.dtype
+        self._temporal = [self._nan.temporal] * slots
+        self._conv = [self._nan.conv] * slots
+        self._extra = {name: [part] * slots for name, part in self._nan.extra.items()}
         self._pages = [np.empty(0, np.int64)] * slots
         self._identity = [b""] * slots
 
     def clear(self, slot: int) -> None:
         """The state of no tokens."""
-        self._temporal[slot] = 0
-        self._conv[slot] = 0
+        self._put(slot, self._zero)
         self._pages[slot] = np.empty(0, np.int64)
         self._identity[slot] = derive("no tokens", self._origin)
 
     def free(self, slot: int) -> None:
         """Forget what the slot held: reading it before it is written again is an error, or NaN."""
-        self._temporal[slot] = float("nan")
-        self._conv[slot] = float("nan")
+        self._put(slot, self._nan)
         self._identity[slot] = b""
+
+    def _put(self, slot: int, state: SequenceState) -> None:
+        self._temporal[slot], self._conv[slot] = state.temporal, state.conv
+        for name, parts in self._extra.items():
+            parts[slot] = state.extra[name]
 
     def copy(self, source: int, destination: int) -> None:
         """All of a slot, byte for byte."""
-        self._temporal[destination] = self._temporal[source]
-        self._conv[destination] = self._conv[source]
+        for parts in (self._temporal, self._conv, *self._extra.values()):
+            parts[destination] = parts[source]
         self._pages[destination] = self._pages[source]
         self._identity[destination] = self._identity[source]
 
     def load(self, slot: int) -> SequenceState:
-        """The slot's state, upcast exactly to the dtype of the computation."""
+        """The slot's state in the dtypes that it is stored in; the network widens it exactly."""
         if not self._identity[slot]:
             raise InternalError(f"slot {slot} is read before anything was stored there")
         return SequenceState(
-            self._conv[slot].to(self._compute),
-            self._temporal[slot].to(self._compute),
+            self._conv[slot],
+            self._temporal[slot],
             self._pages[slot],
             self._identity[slot],
+            {name: parts[slot] for name, parts in self._extra.items()},
         )
 
     def store(self, slot: int, state: SequenceState) -> None:
-        """One direct cast of the temporal state to the pool dtype."""
+        """One direct cast of the temporal state to the pool dtype. The state's tensors are kept where no cast is needed."""
+        kept = state.once(("stored", self._rounding, self.dtype, self._conv_dtype), self._stored)
+        self._put(slot, kept)
+        self._pages[slot] = kept.pages
+        self._identity[slot] = kept.identity
+
+    def _stored(self, state: SequenceState) -> SequenceState:
         rounded = state.temporal if self._rounding is None else cast(state.temporal, self._rounding)
-        self._temporal[slot] = cast(rounded, self.dtype)
-        self._conv[slot] = state.conv.to(self._conv.dtype)
-        self._pages[slot] = state.pages
-        self._identity[slot] = derive(state.identity, self.dtype, self._rounding)
+        return SequenceState(
+            state.conv.to(self._conv_dtype),
+            cast(rounded, self.dtype),
+            state.pages,
+            derive(state.identity, self.dtype, self._rounding),
+            state.extra,
+        )
 
     def raw(self, slot: int) -> tuple[Tensor, Tensor]:
-        """The stored temporal [L, H, V, K] and conv [L, W − 1, D] state on the CPU; views where the pool is there."""
-        return self._temporal[slot].cpu(), self._conv[slot].cpu()
+        """The stored temporal [L, H, V, K] and conv [L, W − 1, D] state on the CPU, contiguous; not to be written to."""
+        return _exported(self._temporal[slot]), _exported(self._conv[slot])
+
+    def tensors(self, slot: int) -> dict[str, Tensor]:
+        """All that is stored of a slot, by name, likewise."""
+        temporal, conv = self.raw(slot)
+        return {"temporal": temporal, "conv": conv} | {
+            name: _exported(parts[slot]) for name, parts in self._extra.items()
+        }
+
+
+_EXPORTED: WeakIdKeyDictionary = WeakIdKeyDictionary()
+"""Stored tensor → the same on the CPU, contiguous. Arms share stored tensors, and each is looked at by the audit and by the
+recordings of its restores."""
+
+
+def _exported(stored: Tensor) -> Tensor:
+    if stored.device.type == "cpu" and stored.is_contiguous():
+        return stored
+    found: Tensor | None = _EXPORTED.get(stored)
+    if found is None:
+        found = _EXPORTED[stored] = stored.cpu().contiguous()
+    return found
+
+
+def _filled(
+    like: SequenceState, dtype: torch.dtype, conv_dtype: torch.dtype, value: Callable[[torch.dtype], float | int]
+) -> SequenceState:
+    """A state of one value, in the layout of ``like``."""
+    return SequenceState(
+        torch.full_like(like.conv, value(conv_dtype), dtype=conv_dtype),
+        torch.full_like(like.temporal, value(dtype), dtype=dtype),
+        np.empty(0, np.int64),
+        b"",
+        {name: torch.full_like(part, value(part.dtype)) for name, part in like.extra.items()},
+    )
+
+
+def _poison(dtype: torch.dtype) -> float | int:
+    """NaN; for integers, the largest."""
+    return float("nan") if dtype.is_floating_point else torch.iinfo(dtype).max

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
+
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
@@ -18,9 +22,20 @@ class SequenceState:
         temporal: [L, H, V, K].
         pages: pages of the attention cache, one a token.
         identity: derivation of the contents, as bytes: equal identities mean the same computation on the same inputs.
+        extra: further tensors of the layers by name, [L, …] each, in a dtype of their own: whatever else a slot must keep.
     """
 
     conv: Tensor
     temporal: Tensor
     pages: NDArray[np.int64]
     identity: bytes
+    extra: Mapping[str, Tensor] = field(default_factory=dict)
+    made: dict[object, object] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """What was made of this state, by :meth:`once`; a state with another identity begins anew."""
+
+    def once(self, key: object, make: Callable[[SequenceState], Made]) -> Made:
+        """What ``make`` makes of this state: made once for ``key``, however many slots want it."""
+        found = self.made.get(key)
+        if found is None:
+            found = self.made[key] = make(self)
+        return cast(Made, found)
