@@ -1,4 +1,4 @@
-"""``replaycheck trace``: list what ships, show a file as trees, validate files."""
+"""``replaycheck trace``: list what ships, show a file as trees, count what is in it, validate files, make traces."""
 
 from __future__ import annotations
 
@@ -9,11 +9,15 @@ import click
 
 from replaycheck import assets
 from replaycheck.cli.options import emit_json, example, json_option
+from replaycheck.cli.trace_export import command as export
+from replaycheck.cli.trace_import import command as import_
+from replaycheck.cli.trace_synth import synth
 from replaycheck.errors import ExitCode, UsageError, choices
 from replaycheck.schema.trace import Group
 from replaycheck.text import printable
-from replaycheck.traces.describe import describe_group, group_record, summaries, totals
-from replaycheck.traces.read import Line, located, read_groups, scan
+from replaycheck.traces.describe import group_record, summaries, totals
+from replaycheck.traces.read import Line, each_group, located, read_groups, scan
+from replaycheck.traces.show import SHOWN, describe_group
 from replaycheck.traces.suite import SUITE_PREFIX, find_traces, parse_suite
 
 __all__ = ["command"]
@@ -24,7 +28,12 @@ _SHOWN_PROBLEMS = 20
 
 @click.group("trace", epilog=example("replaycheck trace show suite:quick"))
 def command() -> None:
-    """List, show and validate traces."""
+    """List, show, count, validate and make traces."""
+
+
+command.add_command(synth)
+command.add_command(import_)
+command.add_command(export)
 
 
 @command.command("list", epilog=example("replaycheck trace list", "replaycheck trace list --json"))
@@ -57,9 +66,10 @@ def _sizes(groups: Sequence[Group]) -> str:
 )
 @click.argument("source", metavar="FILE|suite:NAME")
 @click.option("--group", "name", metavar="GROUP", help="Only this group.")
+@click.option("--all", "whole", is_flag=True, help=f"Every turn and request; else at most {SHOWN} of each tree.")
 @json_option
-def show(source: str, name: str | None, as_json: bool) -> None:
-    """Draw the trees of a trace file, with lengths, branches and where prompts end."""
+def show(source: str, name: str | None, whole: bool, as_json: bool) -> None:
+    """Draw the trees of a trace file: lengths, branches, where prompts end on the chunk grid, forks and other events."""
     groups = read_groups(find_traces([source])[0])
     if name is not None:
         groups = _only(groups, name, source)
@@ -67,7 +77,7 @@ def show(source: str, name: str | None, as_json: bool) -> None:
         emit_json({"source": source, **_suite_record(groups)})
         return
     for group in groups:
-        click.echo("\n".join(describe_group(group)) + "\n")
+        click.echo("\n".join(describe_group(group, None if whole else SHOWN)) + "\n")
     click.echo(_sizes(groups))
 
 
@@ -78,6 +88,26 @@ def _only(groups: Sequence[Group], name: str, source: str) -> tuple[Group, ...]:
             f"--group {name!r} isn't in {source}; its groups are {choices(group.group for group in groups)}; name one"
         )
     return chosen
+
+
+@command.command(epilog=example("replaycheck trace stats suite:quick", "replaycheck trace stats suite:quick --json"))
+@click.argument("sources", metavar="FILE|suite:NAME...", nargs=-1, required=True)
+@click.option("--no-policies", is_flag=True, help="Don't plan what checkpoint policies would find.")
+@json_option
+def stats(sources: tuple[str, ...], no_policies: bool, as_json: bool) -> None:
+    """Lengths, sharing, forks, distances, and what checkpoint policies would find in traces.
+
+    Quantiles are values that occur. Groups are read one at a time and don't share a cache.
+    """
+    from replaycheck.traces.stats import POLICIES, stats_of
+    from replaycheck.traces.stats_text import stats_lines
+
+    groups = (group for path in find_traces(sources) for group in each_group(path))
+    found = stats_of(groups, () if no_policies else POLICIES)
+    if as_json:
+        emit_json({"sources": list(sources), **found.record()})
+    else:
+        click.echo("\n".join(stats_lines(found)))
 
 
 @command.command(epilog=example("replaycheck trace validate suite:quick"))

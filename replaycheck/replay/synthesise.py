@@ -19,6 +19,7 @@ from replaycheck.traces.synth import GroupBuild, Origin
 from replaycheck.traces.write import dump_group, write_groups
 
 from .sample import OracleSampler
+from .worker import one_thread
 
 __all__ = ["Difference", "Made", "check_suite", "first_difference", "make_suite", "shipped_file", "write_suite"]
 
@@ -56,7 +57,8 @@ class Made:
 def make_suite(
     source: SuiteSource, size: str, seed: int, model: Path, say: Talk = lambda line: None
 ) -> Iterator[Group]:
-    """The groups of a suite, with progress."""
+    """The groups of a suite, with progress. On one thread: the oracle's rows are too small to share."""
+    one_thread()
     tokens, answers, groups = 0, 0, 0
     for spec in source.make(size, seed):
         groups, tokens, answers = groups + 1, tokens + _tokens(spec), answers + _answers(spec)

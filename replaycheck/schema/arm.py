@@ -131,6 +131,7 @@ class Arm(Record):
     repeat: int = 0
     rollback: Rollback | None = None
     ring: int | None = Field(default=None, ge=1, description="tokens in the ring of rollback replay")
+    ring_lag: bool = Field(default=False, description="the ring is folded when it is full or its state is used")
     tensor_parallel: int = Field(default=1, ge=1, description="ranks that the heads are split over")
     activation: Activation = Activation.INSIDE
     padding: Padding | None = Field(default=None, description="of a warm arm: its passes are padded")
@@ -139,6 +140,10 @@ class Arm(Record):
     def _check(self) -> Arm:
         if self.padding is not None and self.compiler is not Compiler.WARM:
             raise ValueError(f"padding is of a warm arm, which is held against {self.compiler} without; leave it out")
+        if self.ring_lag and (self.rollback is not Rollback.REPLAY or self.ring is None):
+            raise ValueError("ring_lag is of rollback replay with a ring of so many tokens; give both or leave it out")
+        if self.ring_lag and self.tensor_parallel > 1:
+            raise ValueError("a lagging ring isn't sharded; leave ring_lag or tensor_parallel out")
         if self.rollback is None:
             return self
         if self.compiler is Compiler.COLD:
@@ -155,6 +160,7 @@ class Arm(Record):
             parts.append(f"answer-{self.answer}")
         if self.rollback:
             parts.append(f"spec-{self.rollback}" + (f"-ring{self.ring}" if self.ring else ""))
+            parts[-1] += "-lag" if self.ring_lag else ""
         if self.tensor_parallel > 1:
             parts.append(f"tp{self.tensor_parallel}")
         if self.activation is not Activation.INSIDE:

@@ -25,7 +25,10 @@ class PolicyOptions(Record):
     capacity: int | None = Field(default=None, ge=1, description="stored states that fit; null: no limit")
     budget: int | None = Field(default=None, ge=1, description="tokens of one forward pass; null: whole prompts")
     pipeline: int = Field(
-        default=1, ge=1, le=2, description="steps in flight; 2: a step is launched before the last one's results are seen"
+        default=1,
+        ge=1,
+        le=2,
+        description="steps in flight; 2: a step is launched before the last one's results are seen",
     )
 
     def _slug(self, *parts: str) -> str:

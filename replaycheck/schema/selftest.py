@@ -39,7 +39,9 @@ class CellRecord(Record):
 class FaultRow(Record):
     name: str
     family: str
-    kind: str = Field(description="what it spoils: schedule, recipe, provider, weights, shards, cast, pool, cache, speculation")
+    kind: str = Field(
+        description="what it spoils: schedule, recipe, provider, weights, shards, cast, pool, cache, speculation"
+    )
     imitates: str
     code: str
     claims: tuple[str, ...] = Field(description="checks that claim to catch it")
@@ -50,7 +52,9 @@ class FaultRow(Record):
     expected: SignatureRecord | None = None
     unlike: tuple[str, ...] = Field(default=(), description="where the first cell looks otherwise than expected")
     cells: tuple[CellRecord, ...] = ()
-    alarms: tuple[str, ...] = Field(default=(), description="checks that failed in cells where the fault changes nothing")
+    alarms: tuple[str, ...] = Field(
+        default=(), description="checks that failed in cells where the fault changes nothing"
+    )
 
 
 class ControlRow(Record):

@@ -38,6 +38,7 @@ class Matrix(Record):
         default=(), description="how speculation windows are undone; empty: token by token"
     )
     ring: int | None = Field(default=None, ge=1, description="tokens in the ring of rollback replay; null: one window")
+    ring_lag: bool = Field(default=False, description="the ring is folded when it is full or its state is used")
     tensor_parallel: tuple[Annotated[int, Field(ge=1)], ...] = Field(
         default=(1,), min_length=1, description="ranks that the heads are split over; 1 makes the others' reference"
     )
@@ -53,6 +54,8 @@ class Matrix(Record):
         for answers in self.answers:
             if (answers is Answers.DECODED) is not self.policy.keeps_answers:
                 raise ValueError(f"answers {answers.value!r} needs {self._wanted(answers)}; give each its own matrix")
+        if self.ring_lag and self.ring is None:
+            raise ValueError("ring_lag needs a ring of so many tokens, of at least a window; give ring")
         return self
 
     def _wanted(self, answers: Answers) -> str:
@@ -119,6 +122,7 @@ def expand(suite: Suite) -> tuple[tuple[Arm, ...], tuple[Cell, ...]]:
                     recipe=suite.recipe,
                     rollback=(undone := _rollback(rollback, compiler, effect)),
                     ring=matrix.ring if undone is Rollback.REPLAY else None,
+                    ring_lag=matrix.ring_lag and undone is Rollback.REPLAY,
                     tensor_parallel=ranks,
                     activation=activation,
                     padding=padding if compiler is Compiler.WARM else None,

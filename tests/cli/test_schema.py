@@ -46,6 +46,6 @@ def test_an_unknown_name_gives_the_choices(replaycheck: Callable) -> None:
     outcome = replaycheck("schema", "nope")
     assert (outcome.code, outcome.out) == (2, "")
     assert (
-        "schema 'nope' is unknown; allowed are 'trace', 'suite', 'gate', 'result', 'admission', 'probe', 'state' or 'sweep'"
-        in outcome.err
+        "schema 'nope' is unknown; allowed are 'trace', 'suite', 'gate', 'result', 'admission', 'probe', 'state', 'sweep', "
+        "'selftest', 'shard' or 'bisect'" in outcome.err
     )

@@ -6,7 +6,7 @@ Prompts end so that windows start before, on and after chunk ends; the last wind
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from replaycheck.schedule.speculation.drafts import draft
 from replaycheck.schema.trace import Group, Request, Trace
@@ -15,7 +15,7 @@ from replaycheck.traces.synth import Answer, GroupSpec, Sample, Sampler, Say, Tr
 from replaycheck.traces.tree import TraceTree
 from replaycheck.traces.vocabulary import TEXT_SIZE
 
-__all__ = ["build_speculation"]
+__all__ = ["Counts", "build_speculation", "speculation_specs", "with_windows"]
 
 #: (drafts, accepted) of the windows of an answer, repeated as often as needed.
 Counts = tuple[tuple[int, int], ...]
@@ -31,12 +31,17 @@ _PADDING = "Say a little more about that, please."
 def build_speculation(sample: Sample, model_digest: str, seed: int, temperature: float = 1.0) -> list[Group]:
     """The suite with answers from ``sample``; drafts and counts are made up from the answers and the seed."""
     sampler = Sampler(sample, model_digest, seed, temperature)
-    return [_speculated(build_group(spec, sampler), counts, seed) for spec, counts in _specs()]
+    return [build_group(spec, sampler) for spec in speculation_specs()]
 
 
-def _speculated(group: Group, counts: Sequence[Counts], seed: int) -> Group:
-    (trace,) = group.traces
-    return group.model_copy(update={"traces": (_with_windows(trace, counts, seed),)})
+def with_windows(counts: Sequence[Counts]) -> Callable[[Group, int], Group]:
+    """What gives the answers of a built group their windows; each trace's answers take the patterns in turn."""
+
+    def finish(group: Group, seed: int) -> Group:
+        traces = tuple(_with_windows(trace, counts, seed) for trace in group.traces)
+        return group.model_copy(update={"traces": traces})
+
+    return finish
 
 
 def _with_windows(trace: Trace, counts: Sequence[Counts], seed: int) -> Trace:
@@ -49,16 +54,19 @@ def _with_windows(trace: Trace, counts: Sequence[Counts], seed: int) -> Trace:
     return trace.model_copy(update={"events": tuple(events)})
 
 
-def _specs() -> tuple[tuple[GroupSpec, Sequence[Counts]], ...]:
+def speculation_specs() -> tuple[GroupSpec, ...]:
+    """The specs, without answers."""
     return (
-        (_chat("spec_chat", texts.GARDEN_GUIDE, texts.GARDEN_QUESTIONS, (None,) * 4), (EVERY_COUNT, LONG)),
+        _chat("spec_chat", texts.GARDEN_GUIDE, texts.GARDEN_QUESTIONS, (None,) * 4, (EVERY_COUNT, LONG)),
         # Answers of up to 24 tokens that run over 128, 192 and 256.
-        (_chat("spec_edges", texts.BRIEF, texts.SHORT_QUESTIONS, (126, 188, 255)), (ACCEPTED, EVERY_COUNT, LONG)),
-        (_chat("spec_rejected", texts.RIDDLER, texts.SHORT_FOLLOW_UPS[:2], (None, None)), (REJECTED, LONG)),
+        _chat("spec_edges", texts.BRIEF, texts.SHORT_QUESTIONS, (126, 188, 255), (ACCEPTED, EVERY_COUNT, LONG)),
+        _chat("spec_rejected", texts.RIDDLER, texts.SHORT_FOLLOW_UPS[:2], (None, None), (REJECTED, LONG)),
     )
 
 
-def _chat(name: str, system: str, questions: Sequence[str], ends: Sequence[int | None]) -> GroupSpec:
+def _chat(
+    name: str, system: str, questions: Sequence[str], ends: Sequence[int | None], counts: Sequence[Counts]
+) -> GroupSpec:
     """A system turn, then questions and their answers in one line, the prompts ending where they are told to."""
     turns: list[Say | Answer] = [Say("s", None, "system", system)]
     for number, (text, end) in enumerate(zip(questions, ends, strict=True), 1):
@@ -70,4 +78,5 @@ def _chat(name: str, system: str, questions: Sequence[str], ends: Sequence[int |
         archetype=f"6-{name}",
         traces=(TraceSpec(name, tuple(turns)),),
         requests=tuple(Request(trace=name, turn=turn) for turn in asked),
+        finish=with_windows(counts),
     )
