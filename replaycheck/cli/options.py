@@ -27,6 +27,7 @@ __all__ = [
     "recipe_option",
     "resume_option",
     "seed_option",
+    "show_text_option",
     "traces_option",
     "workers_option",
 ]
@@ -41,6 +42,8 @@ out_option = click.option(
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object on stdout and nothing else there."
 )
+# show_text: bool
+show_text_option = click.option("--show-text", is_flag=True, help="Show tokens of imported traces in the report.")
 # seed: int
 seed_option = click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="Seed of everything random."

@@ -7,9 +7,12 @@ import click
 from replaycheck.cli.options import emit_json, example
 from replaycheck.errors import UsageError, choices
 from replaycheck.schema.base import Record
+from replaycheck.schema.bisect import Bisected
 from replaycheck.schema.gate import Admission, GateFile
 from replaycheck.schema.probe_table import ProbeTable
 from replaycheck.schema.result import Result
+from replaycheck.schema.selftest import Selftest
+from replaycheck.schema.shard import ShardRecord
 from replaycheck.schema.state_table import StateTable
 from replaycheck.schema.suite import Suite
 from replaycheck.schema.sweep import Sweep
@@ -27,13 +30,16 @@ SCHEMAS: dict[str, type[Record]] = {
     "probe": ProbeTable,
     "state": StateTable,
     "sweep": Sweep,
+    "selftest": Selftest,
+    "shard": ShardRecord,
+    "bisect": Bisected,
 }
 
 
 @click.command("schema", epilog=example("replaycheck schema trace", "replaycheck schema"))
 @click.argument("name", required=False)
 def command(name: str | None) -> None:
-    """Print the JSON Schema NAME: trace, suite, gate, result, admission, probe, state or sweep; all without NAME."""
+    """Print the JSON Schema NAME, one of the files that replaycheck reads and writes; all without NAME."""
     if name is None:
         emit_json({each: _schema(each) for each in SCHEMAS})
         return

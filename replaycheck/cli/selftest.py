@@ -1,9 +1,8 @@
-"""``replaycheck selftest``: prove that the gates can fail."""
+"""``replaycheck selftest``: prove that the gates can fail, and that nothing else alarms."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -11,49 +10,54 @@ from replaycheck.cli import options
 from replaycheck.cli.progress import Progress
 from replaycheck.errors import ExitCode
 
-if TYPE_CHECKING:
-    from replaycheck.replay.selftest import Caught
-
 __all__ = ["command"]
 
 
-@click.command(epilog=options.example("replaycheck selftest", "replaycheck selftest --gates my-gates.toml"))
+@click.command(
+    epilog=options.example(
+        "replaycheck selftest --quick",
+        "replaycheck selftest --gates my-gates.toml --admission-only",
+        "replaycheck selftest --fault examples.fault:FAULT --fault conv-late --out /tmp/selftest",
+    )
+)
 @options.gates_option
 @options.model_option
+@options.fault_option
+@options.device_option
+@options.workers_option
+@options.out_option
 @options.json_option
-def command(gates: tuple[str, ...], model: Path | None, as_json: bool) -> int:
-    """Plant each gate's seeded fault, see that the gate fails, and record that beside the gate file."""
-    from replaycheck.replay.selftest import selftest
+@click.option("--quick", is_flag=True, help="One seed and a fault or two of each kind, as in CI.")
+@click.option("--admission-only", is_flag=True, help="Admit the gates and leave out the matrix.")
+def command(
+    gates: tuple[str, ...],
+    model: Path | None,
+    faults: tuple[str, ...],
+    device: str,
+    workers: int | None,
+    out: Path | None,
+    as_json: bool,
+    quick: bool,
+    admission_only: bool,
+) -> int:
+    """Plant faults on purpose: each gate's own on the quick suite, then all that ship in their smallest cells.
 
-    lines = selftest(gates, model, Progress())
+    The gates' records of admission are written beside their files. Exit code 1: a fault escaped that a gate or probe
+    claims to catch, or something clean alarmed. With --fault the matrix has these faults alone, and no gate is admitted.
+    """
+    from replaycheck.selftest.run import Asked, selftest
+
+    say = Progress()
+    asked = Asked(gates, model, faults, quick, device, workers, admitting=not faults, matrix=not admission_only)
+    found = selftest(asked, say)
+    if out is not None:
+        from replaycheck.report.selftest_html import write_selftest
+
+        say(f"wrote {write_selftest(out, found)}")
     if as_json:
-        options.emit_json({"gates": [_record(line) for line in lines]})
+        options.emit_json(found.model_dump(mode="json"))
     else:
-        for line in lines:
-            click.echo(_sentence(line))
-    return ExitCode.PASS if all(line.caught for line in lines) else ExitCode.FAIL
+        from replaycheck.report.selftest_text import selftest_text
 
-
-def _record(line: Caught) -> dict[str, object]:
-    return {
-        "file": line.file,
-        "gate": line.gate,
-        "fault": line.fault,
-        "bound": line.bound,
-        "clean": line.clean,
-        "faulty": line.faulty,
-        "caught": line.caught,
-        "also": list(line.also),
-    }
-
-
-def _sentence(line: Caught) -> str:
-    def show(value: float | None) -> str:
-        return "nothing" if value is None else f"{value:g}"
-
-    verdict = "caught " if line.caught else "ESCAPED"
-    also = f"; fails, too: {', '.join(line.also)}" if line.also else ""
-    return (
-        f"{verdict} {line.fault:16} by {line.file}/{line.gate}: clean {show(line.clean)}, "
-        f"with the fault {show(line.faulty)}, bound {line.bound:g}{also}"
-    )
+        click.echo(selftest_text(found), nl=False)
+    return ExitCode.PASS if found.passed else ExitCode.FAIL

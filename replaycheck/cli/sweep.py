@@ -96,9 +96,10 @@ def command(
     for warning in warnings:
         say(f"warning: {warning}")
     if dry_run:
-        from replaycheck.replay.dry import arm_table
+        from replaycheck.replay.dry import dry_run as show
+        from replaycheck.replay.stage import How
 
-        click.echo(arm_table(settings))
+        click.echo(show(settings, How(), calibrate=False))
         return
     from replaycheck.report.sweep_text import sweep_text
 
