@@ -1,4 +1,4 @@
-"""RC110, RC301, RC601, RC901, RC902: kernels, hits and the amount of evidence."""
+"""RC110, RC301, RC601, RC602, RC901, RC902: kernels, hits, ranks and the amount of evidence."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from replaycheck.schema.result import ArmResult, Finding
 
 from .evidence import Evidence
 
-__all__ = ["different_kernels", "kernel_error", "missed_hits", "too_few_traces", "vacuous"]
+__all__ = ["different_kernels", "kernel_error", "missed_hits", "other_shard", "too_few_traces", "vacuous"]
 
 KERNEL_PROBE = "kernel"
 """Probes that hold a kernel against the oracle have names that start so."""
+PARALLEL_PROBE = "parallel/"
+"""Those that hold ranks against the whole."""
 
 
 def kernel_error(evidence: Evidence) -> Finding | None:
@@ -21,6 +23,15 @@ def kernel_error(evidence: Evidence) -> Finding | None:
     lines = [f"{probe.name}: {probe.sentence}" for probe in failed]
     sentence = "1 kernel probe exceeds" if len(failed) == 1 else f"{len(failed)} kernel probes exceed"
     return evidence.finding("RC110", f"{sentence} the error that the recipe predicts.", lines)
+
+
+def other_shard(evidence: Evidence) -> Finding | None:
+    """RC602: the probe of tensor parallelism failed."""
+    failed = [probe for probe in evidence.probes if probe.name.startswith(PARALLEL_PROBE) and probe.verdict == "fail"]
+    if not failed:
+        return None
+    lines = [f"{probe.name}: {probe.sentence}" for probe in failed]
+    return evidence.finding("RC602", "On equal layer inputs a rank has something else than its slice.", lines)
 
 
 def missed_hits(evidence: Evidence) -> Finding | None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from replaycheck.schema.result import Finding
 
-from .coverage import different_kernels, kernel_error, missed_hits, too_few_traces, vacuous
+from .coverage import different_kernels, kernel_error, missed_hits, other_shard, too_few_traces, vacuous
 from .evidence import Evidence
 from .rounding import rounded_through_bf16
 from .states import conv_differs, not_one_cast, other_position
@@ -26,6 +26,7 @@ SIGNATURES: tuple[Signature, ...] = (
     conv_differs,
     missed_hits,
     different_kernels,
+    other_shard,
     vacuous,
     too_few_traces,
 )

@@ -35,11 +35,8 @@ def counts(found: Selftest) -> str:
     verdicts = [row.verdict for row in found.faults]
     controls = len(found.controls)
     seeds = f"{len(found.seeds)} seed{'s' if len(found.seeds) != 1 else ''}"
-    gates = (
-        f"{sum(line.caught for line in found.admission)} of {len(found.admission)} gates admitted; "
-        if found.admission
-        else ""
-    )
+    admitted = sum(line.caught for line in found.admission)
+    gates = f"{admitted} of {len(found.admission)} gates admitted; " if found.admission else ""
     return (
         f"{gates}{len(verdicts)} faults planted with {seeds}: {verdicts.count('caught')} caught, {verdicts.count('silent')} "
         f"silent in logits and seen by a probe, {verdicts.count('escaped')} escaped; "
@@ -76,7 +73,7 @@ def first_of(row: FaultRow) -> str:
     if cell is None:
         return "probes only"
     if cell.refused:
-        return "refused"
+        return f"refused: {cell.refused[:80]}"
     return f"{cell.first or 'no logits'}; {cell.signature.onset if cell.signature else ''}"
 
 

@@ -46,7 +46,9 @@ class Matrix(Record):
     activation: Activation = Field(
         default=Activation.INSIDE, description="where prefill activates beta and decay; outside adds its effect's cells"
     )
-    padding: tuple[Padding, ...] = Field(default=(), description="how passes of warm arms are padded; empty: not at all")
+    padding: tuple[Padding, ...] = Field(
+        default=(), description="how passes of warm arms are padded; empty: not at all"
+    )
 
     @model_validator(mode="after")
     def _check(self) -> Matrix:

@@ -1,18 +1,26 @@
-"""Evidence of a clean run of three warm arms, to be spoiled by a test."""
+"""Evidence of a clean run of three warm arms, to be spoiled by a test; and small cases that are run on a tiny model."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 
+from replaycheck.diagnose.again import Case
 from replaycheck.diagnose.findings import Evidence
+from replaycheck.faults.cell import SmallCell
+from replaycheck.faults.shipped import FAULTS
+from replaycheck.faults.workloads import workload
+from replaycheck.replay.worker import Work, one_thread
 from replaycheck.schema.arm import Answers, Compiler, Effect, Kernel, PoolDtype
 from replaycheck.schema.frames import empty_frame
 from replaycheck.schema.result import ArmResult, AuditResult, CellResult, Estimate
+from replaycheck.state_probes.tiny import write_tiny
+from replaycheck.subjects.lab.kernels import KernelChoice
 
 LAYERS, HEADS, LABELS = (0, 2), (0, 1), ("interior", "final", "decode")
 
@@ -121,3 +129,26 @@ def spoil(clean: Evidence) -> Callable[..., Evidence]:
         return replace(clean, audits=tuple(rows))
 
     return spoiled
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small random model of both layer kinds."""
+    folder = tmp_path_factory.mktemp("diagnose") / "tiny"
+    write_tiny(folder, 0)
+    return folder
+
+
+@pytest.fixture
+def case_of(tiny: Path) -> Callable[..., Case]:
+    """``case_of("restore-late")``: a shipped fault in one of its small cells, or no fault in a cell that is given."""
+    one_thread()
+
+    def case(fault: str | None, cell: SmallCell | None = None, seed: int = 0) -> Case:
+        found = cell or (FAULTS[fault].cells[0] if fault else SmallCell())
+        reference, warm = found.arms
+        faults = (fault,) if fault else ()
+        work = Work((reference, warm), (found.exact,), tiny, found.recipe, faults, KernelChoice())
+        return Case(work, workload(found.group, seed), reference, warm)
+
+    return case

@@ -1,0 +1,67 @@
+"""The findings of a run that failed: what the tables say, and one case run again step by step and explained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from replaycheck.errors import ReplayCheckError
+from replaycheck.replay.parts import Run
+from replaycheck.replay.settings import Settings
+from replaycheck.schema.result import Finding, Result
+from replaycheck.subjects.choose import LAB
+
+from .codes import broader, lookup
+from .examine import examine
+from .explain import UNKNOWN, Explanation, explain
+from .shrink.choose import choose, failing_cells
+
+__all__ = ["deeper", "joined"]
+
+Say = Callable[[str], None]
+
+
+def deeper(settings: Settings, run: Run, say: Say) -> Callable[[Result, Sequence[Finding]], tuple[Finding, ...]]:
+    """From a result and the findings of its tables to all findings. A run whose exact cells are right costs nothing."""
+
+    def find(result: Result, found: Sequence[Finding]) -> tuple[Finding, ...]:
+        if settings.subject != LAB or not settings.explain or not failing_cells(result):
+            return tuple(found)
+        say("explaining the first failing case")
+        try:
+            case, _ = choose(settings, run, result)
+            said = explain(examine(case))
+        except ReplayCheckError as error:
+            say(f"not explained: {error}")
+            return tuple(found)
+        where = f"{case.candidate.name}, group {case.group.group}"
+        return joined(found, said, where, settings.reproduce) if said else tuple(found)
+
+    return find
+
+
+UNEXPLAINED = "RC102"
+"""What the tables say of a state error that they can't explain."""
+
+
+def joined(found: Sequence[Finding], said: Explanation, where: str, reproduce: str) -> tuple[Finding, ...]:
+    """The findings with the explanation of one case: it stands for more general ones and for what the tables couldn't
+    explain, and adds to one of its own code.
+
+    An unknown cause is said only where the tables know none either.
+    """
+    if said.code == UNKNOWN and found:
+        return tuple(found)
+    general = {UNEXPLAINED, *broader(said.code)[1:]} if said.code != UNKNOWN else set()
+    same = next((finding for finding in found if finding.code == said.code), None)
+    lines = (where, *said.evidence)
+    mine = Finding(
+        code=said.code,
+        title=lookup(said.code).title,
+        sentence=f"{same.sentence} {said.sentence}" if same else said.sentence,
+        evidence=(*same.evidence, *lines) if same else lines,
+        reproduce=reproduce,
+        confidence=said.confidence,
+        excluded=said.excluded,
+    )
+    others = [finding for finding in found if finding.code not in general | {said.code}]
+    return tuple(sorted((*others, mine), key=lambda finding: finding.code))
