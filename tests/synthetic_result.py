@@ -58,8 +58,8 @@ def judged(
 ) -> Result:
     arms, cells = syn.arms_and_cells(pool)
     collected = collect(run, arms, cells)
-    result = assemble(info, cells, collected, probes, [load_gates(name) for name in gates])
-    finish(run, collected, result)
+    result = assemble(info, collected, probes, [load_gates(name) for name in gates])
+    finish(run, result)
     return result
 
 

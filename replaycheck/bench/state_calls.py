@@ -65,7 +65,7 @@ def _native_on_gpu(world: World, wide: Tensor) -> Call:
     from replaycheck_kernels.triton.launch import recurrent_forward
     from replaycheck_kernels.triton.tables import integers, layout, slots, taps
 
-    width, tokens = world.geometry.width, world.rows * world.geometry.width
+    tokens = world.rows * world.geometry.width
     pack = layout(world.windows[0].inputs.offsets, wide.device)
     begin = slots(range(tokens + 1, tokens + 1 + world.rows), [-1] * world.rows, wide.device)
     none = taps((), tokens, wide.shape[2:], wide.device)

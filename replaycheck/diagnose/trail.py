@@ -108,11 +108,15 @@ class Trail:
                 self.steps[-1] = replace(self.steps[-1], copied=same)
 
     def loaded(self, row: Row, state: SequenceState) -> None:
-        """What a row continues."""
+        """What a row continues. A state that lacks its ring's tokens is held against none; nor is a discarded token's."""
+        if self._discarded(row) or (row.lag and row.lag.before):
+            return
         self._add(Key(Op.LOAD, row.request, row.a, row.scored), state.temporal, state.conv, row, len(state.pages))
 
     def taken(self, row: Row, result: Result, pool: Pool) -> None:
         """What a row computed and left."""
+        if self._discarded(row):
+            return
         end = self._end(row)
         self._add(Key(Op.COMPUTE, row.request, end, row.scored), result.final.temporal, result.final.conv, row)
         for snap, state in zip(row.snapshots, result.taps, strict=True):
@@ -120,9 +124,14 @@ class Trail:
                 inside = snap.chunk if snap.source is Source.POSITION else snap.chunk * CHUNK
                 key = Key(Op.SNAPSHOT, row.request, row.a + inside, row.scored)
                 self._add(key, state.temporal, state.conv, row)
-        self._add(Key(Op.STORE, row.request, end, row.scored), *pool.raw(row.destination), row)
+        if row.lag is None or row.lag.after == 0:
+            self._add(Key(Op.STORE, row.request, end, row.scored), *pool.raw(row.destination), row)
         for number, logits in enumerate(result.logits):
             self._add(Key(Op.LOGITS, row.request, end - len(result.logits) + 1 + number, row.scored), None, logits, row)
+
+    def _discarded(self, row: Row) -> bool:
+        """Whether a pipeline ran the row past its answer's end; no reference does."""
+        return row.score_from == row.b > self.schedule.requests[row.request].computed_end
 
     def _end(self, row: Row) -> int:
         """Tokens in the state that a row is meant to leave: those of a window that are kept."""

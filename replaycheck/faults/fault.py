@@ -3,22 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 
 import torch
 from torch import Tensor
 
 from replaycheck.errors import UsageError, choices
+from replaycheck.model.config import ModelConfig
+from replaycheck.schedule.parallel import ParallelPlan
+from replaycheck.schedule.prefix.job import PrefixCache
 from replaycheck.schedule.steps import Schedule
 from replaycheck.schema.arm import Compiler
+from replaycheck.schema.policy import Policy
+from replaycheck.subjects.lab.pool import Pool
+from replaycheck.subjects.lab.weights import NetworkWeights
+from replaycheck_kernels.contract import StateKernel
 from replaycheck_kernels.recipe import Recipe
+from replaycheck_kernels.speculation.backend import Backend
+
+from .cell import SmallCell
+from .pools import casting
+from .signature import Signature
 
 ScheduleFault = Callable[[Schedule], Schedule]
 RecipeFault = Callable[[Recipe], Recipe]
+ProviderFault = Callable[[StateKernel], StateKernel]
+WeightsFault = Callable[[ModelConfig, NetworkWeights], tuple[ModelConfig, NetworkWeights]]
 CastFault = Callable[[Tensor, torch.dtype], Tensor]
+PoolFault = Callable[[type[Pool]], type[Pool]]
+ShardsFault = Callable[[ParallelPlan], ParallelPlan]
+CacheFault = Callable[[Policy], PrefixCache]
+SpeculationFault = Callable[[Backend], Backend]
 
 WARM_ONLY = frozenset({Compiler.WARM})
+KINDS = ("schedule", "recipe", "provider", "weights", "shards", "cast", "pool", "cache", "speculation")
 
 
 @dataclass(frozen=True)
@@ -27,10 +46,19 @@ class Fault:
 
     Attributes:
         imitates: the real fault in one sentence.
-        code: the finding it should lead to.
+        code: the finding that it should lead to.
         enters: compilers whose arms get it; never split, which is the reference.
-        schedule, recipe, cast: what it spoils (exactly one is given). A cast is judged by the double-rounding probe; a
-            recipe enters every arm and is judged by the kernel probes.
+        schedule: a plan into another plan. recipe: the arithmetic of our kernels in torch. provider: each kernel of a
+            provider into one that errs. weights: configuration and weights as loaded. shards: what each rank loads. cast:
+            the cast of a store. pool: the slots. cache: a prefix cache for a policy. speculation: the kernels that verify
+            and commit windows. Exactly one of the nine is given.
+        parameters: what the fault was made with, by name.
+        cells: the smallest cells that show it, in which ``selftest`` plants it.
+        silent_on: cells where it is planted and must change nothing that a gate sees.
+        expected: what the first cell shows.
+        claims: the checks that claim to catch it: ``exact/GATE``, ``kernels/PROPERTY``, ``state/ROW``, ``plan/simulator``,
+            ``lab/refused``, ``extremes/NAME``.
+        silent: why no logits show it, if none do.
     """
 
     name: str
@@ -40,18 +68,53 @@ class Fault:
     schedule: ScheduleFault | None = None
     recipe: RecipeFault | None = None
     cast: CastFault | None = None
+    provider: ProviderFault | None = None
+    weights: WeightsFault | None = None
+    shards: ShardsFault | None = None
+    pool: PoolFault | None = None
+    cache: CacheFault | None = None
+    speculation: SpeculationFault | None = None
+    parameters: dict[str, int | float | str] = field(default_factory=dict, hash=False)
+    cells: tuple[SmallCell, ...] = ()
+    silent_on: tuple[SmallCell, ...] = ()
+    expected: Signature | None = None
+    claims: tuple[str, ...] = ()
+    silent: str = ""
 
     def __post_init__(self) -> None:
-        if sum(part is not None for part in (self.schedule, self.recipe, self.cast)) != 1:
-            raise UsageError(f"fault {self.name!r} must spoil exactly one of schedule, recipe or cast")
+        if sum(getattr(self, kind) is not None for kind in KINDS) != 1:
+            raise UsageError(f"fault {self.name!r} must spoil exactly one of {', '.join(KINDS[:-1])} or {KINDS[-1]}")
         if self.enters & {Compiler.SPLIT, Compiler.SPLIT_ROUNDED}:
             raise UsageError(f"fault {self.name!r} may not enter split arms: they are the reference")
+
+    @property
+    def kind(self) -> str:
+        """What it spoils."""
+        return next(kind for kind in KINDS if getattr(self, kind) is not None)
+
+    @property
+    def in_the_lab(self) -> bool:
+        """Whether a lab arm can have it; a cache and the kernels of speculation are looked at by ``probe state`` alone."""
+        return self.kind not in ("cache", "speculation")
+
+    @property
+    def changes_network(self) -> bool:
+        """Whether an arm that it enters needs a network of its own."""
+        return self.kind in ("recipe", "provider", "weights", "shards")
 
     def on_schedule(self, schedule: Schedule) -> Schedule:
         """The schedule as the fault leaves it; unchanged for arms that it doesn't enter."""
         if self.schedule is None or schedule.arm.compiler not in self.enters:
             return schedule
         return self.schedule(schedule)
+
+    def on_pool(self, pool: type[Pool], compiler: Compiler) -> type[Pool]:
+        """The class of the slots of an arm."""
+        if compiler not in self.enters:
+            return pool
+        if self.cast is not None:
+            return casting(pool, self.cast)
+        return self.pool(pool) if self.pool else pool
 
 
 def find_fault(name: str) -> Fault:

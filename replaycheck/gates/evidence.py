@@ -1,4 +1,4 @@
-"""What a gate may look at: the parts of a result, and the table of restores. Nothing of it needs torch."""
+"""What a gate may look at: the parts of a result, and counts of conv states. Nothing of it needs torch."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-import pandas as pd
-
+from replaycheck.compare.restore_sums import ConvCount
 from replaycheck.schema.arm import Compiler, PoolDtype
 from replaycheck.schema.gate import Scope
 from replaycheck.schema.result import ArmResult, AuditResult, CellResult, ProbeResult, Result
@@ -17,19 +16,19 @@ __all__ = ["Evidence"]
 
 @dataclass(frozen=True)
 class Evidence:
-    """``restores`` has the columns of :data:`replaycheck.schema.tables.RESTORES`."""
+    """``conv``: conv states by cell, layer and dtype."""
 
     arms: tuple[ArmResult, ...]
     cells: tuple[CellResult, ...]
     probes: tuple[ProbeResult, ...]
     audits: tuple[AuditResult, ...]
-    restores: pd.DataFrame
+    conv: tuple[ConvCount, ...]
     traces: int  # that the run replayed
 
     @classmethod
-    def of(cls, result: Result, restores: pd.DataFrame) -> Evidence:
+    def of(cls, result: Result, conv: tuple[ConvCount, ...]) -> Evidence:
         """The evidence of a finished run."""
-        return cls(result.arms, result.cells, result.probes, result.audits, restores, result.summary.traces)
+        return cls(result.arms, result.cells, result.probes, result.audits, conv, result.summary.traces)
 
     @cached_property
     def arm(self) -> dict[str, ArmResult]:

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
-import pandas as pd
-
 from replaycheck.errors import InternalError
 from replaycheck.schema.arm import Effect, PoolDtype
 from replaycheck.schema.gate import Scope
@@ -20,7 +18,10 @@ from replaycheck.schema.result import ArmResult, CellResult, ProbeResult
 from .evidence import Evidence
 from .measured import Measured, counted, largest, nothing
 
-__all__ = ["METRICS", "Metric"]
+__all__ = ["METRICS", "PARALLEL", "Metric"]
+
+PARALLEL = "parallel/"
+"""How the names of the probes of tensor parallelism begin."""
 
 
 @dataclass(frozen=True)
@@ -72,21 +73,17 @@ def conv_unequal(evidence: Evidence, scope: Scope) -> Measured:
     """
     cells = _cells(evidence, scope, (Effect.EXACT, Effect.STATE))
     exact = {cell.name for cell in cells if cell.effect is Effect.EXACT}
-    rows = evidence.restores[evidence.restores["cell"].isin({cell.name for cell in cells})]
-    rows = rows.drop_duplicates(["cell", "trace", "restore", "layer"])  # the conv state has no heads
-    rows = rows[rows["cell"].isin(exact) | (rows["dtype"] == PoolDtype.FP32) | (rows["layer"] == 0)]
-    return counted(
-        _per_cell(rows[~rows["conv_equal"]]),
-        len(rows),
-        "conv states",
-        "differ in bytes",
-        _traces(cells),
-        _vacuous(cells),
-    )
-
-
-def _per_cell(rows: pd.DataFrame) -> dict[str, int]:
-    return {str(cell): int(count) for cell, count in rows["cell"].value_counts().items()}
+    scoped = {cell.name for cell in cells}
+    counts = [
+        count
+        for count in evidence.conv
+        if count.cell in scoped and (count.cell in exact or count.dtype == PoolDtype.FP32 or count.layer == 0)
+    ]
+    events = {count.cell: 0 for count in counts}
+    for count in counts:
+        events[count.cell] += count.unequal
+    states = sum(count.states for count in counts)
+    return counted(events, states, "conv states", "differ in bytes", _traces(cells), _vacuous(cells))
 
 
 def bf16_like_states(evidence: Evidence, scope: Scope) -> Measured:
@@ -122,12 +119,13 @@ def _differ(a: ArmResult, b: ArmResult) -> bool:
 
 
 def label_mismatches(evidence: Evidence, scope: Scope) -> Measured:
-    """Restores of warm arms whose slot held another position than the plan said."""
+    """Restores of warm arms whose slot held another position than the plan said, or other bytes than were stored."""
     arms = evidence.warm_arms_in(scope)
-    events = {arm.name: arm.label_mismatches for arm in arms}
+    # A state at another position has other bytes, too, and counts once.
+    events = {arm.name: max(arm.label_mismatches, arm.content_mismatches) for arm in arms}
     # A restore of a wrong position may not count as a proven hit.
-    restores = sum(max(arm.proven_hits, arm.label_mismatches) for arm in arms)
-    return counted(events, restores, "restores", "took another position", evidence.traces, _no_restore(restores))
+    restores = sum(max(arm.proven_hits, events[arm.name]) for arm in arms)
+    return counted(events, restores, "restores", "took another state", evidence.traces, _no_restore(restores))
 
 
 def missing_hits(evidence: Evidence, scope: Scope) -> Measured:
@@ -160,6 +158,23 @@ def kernel_error_ratio(evidence: Evidence, scope: Scope) -> Measured:
     return largest(values, len(values), "kernel probes", "ratio of measured to predicted error", None)
 
 
+def shard_mismatches(evidence: Evidence, scope: Scope) -> Measured:
+    """States of ranks that aren't the slice of the whole's, bit for bit."""
+    return _over_ranks(evidence, "mismatches", "number of states that aren't slices")
+
+
+def sum_of_bound(evidence: Evidence, scope: Scope) -> Measured:
+    """Largest difference of a sum over ranks from the whole one, as a share of what another order of additions explains."""
+    return _over_ranks(evidence, "sum_of_bound", "share of the bound of a sum's order")
+
+
+def _over_ranks(evidence: Evidence, key: str, what: str) -> Measured:
+    probes = [probe for probe in evidence.probes if probe.name.startswith(PARALLEL)]
+    if not probes:
+        return nothing("no arm has more than one rank, or the recipe is the float64 oracle's", None)
+    return largest({probe.name: _number(probe, key) for probe in probes}, len(probes), "degrees", what, None)
+
+
 def _number(probe: ProbeResult, key: str) -> float:
     value = probe.values.get(key)
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -178,5 +193,7 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
         "missing-hits": Metric(missing_hits, "arms"),
         "double-rounding-mismatches": Metric(double_rounding_mismatches, "probes"),
         "kernel-error-ratio": Metric(kernel_error_ratio, "probes"),
+        "shard-mismatches": Metric(shard_mismatches, "probes"),
+        "sum-of-bound": Metric(sum_of_bound, "probes"),
     }
 )

@@ -50,7 +50,9 @@ def batches_of(settings: Settings, shard: Shard = WHOLE) -> tuple[Batch, ...]:
 def replay_missing(settings: Settings, run: Run, how: How, say: Say) -> dict[str, float]:
     """Replay and store; returns CPU seconds by what they were spent on, of all processes."""
     done = groups_done(run)
-    batches = [batch for batch in batches_of(settings, how.shard) if batch.name not in done]
+    missing = [batch for batch in batches_of(settings, how.shard) if batch.name not in done]
+    # The largest first, so that the last ones to be ready are small and no worker waits long for another.
+    batches = sorted(missing, key=lambda batch: batch.weight, reverse=True)
     progress = _Progress(batches, say)
     say(f"{_amount(settings, batches, how)}; {_who(how, len(batches))}")
     seconds: dict[str, float] = {}

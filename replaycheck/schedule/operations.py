@@ -5,6 +5,7 @@ Nothing here has a slot. Requests are meant by their index.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .prefix.job import Piece, Stored, Take
@@ -38,7 +39,10 @@ class Move:
 
 @dataclass(frozen=True)
 class Span:
-    """Tokens of one request in a forward pass. score_from, shared: as in Row."""
+    """Tokens of one request in a forward pass. score_from, shared: as in Row.
+
+    A pipeline runs one token past an answer's last input: that span ends at the request's ``end``, its result is discarded.
+    """
 
     request: int
     piece: Piece
@@ -52,6 +56,11 @@ class Run:
     """One forward pass."""
 
     spans: tuple[Span, ...]
+
+
+def without_discarded(run: Run, requests: Sequence[RequestPlan]) -> Run:
+    """The pass without tokens that a pipeline ran past the end of an answer."""
+    return Run(tuple(span for span in run.spans if span.piece.b <= requests[span.request].computed_end))
 
 
 @dataclass(frozen=True)

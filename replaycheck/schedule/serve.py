@@ -2,10 +2,15 @@
 
 A forward pass first takes a token of each answer that is being decoded, then pieces of prompts, as far as the budget goes.
 Requests that are no batch mates run one after the other.
+
+With a pipeline of two, a pass is planned and launched before the results of the one before are seen. So what a pass stores
+can be hit two passes later, and the end of an answer is seen when one more token of it has been run: that token is
+discarded, and the request's slots are free only then.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from replaycheck.errors import InternalError, UsageError
@@ -16,6 +21,7 @@ from replaycheck.schema.trace import Group
 from .operations import Abort, Begin, Branch, End, Move, Operation, Run, Span, Store, Swap, Tier
 from .prefix.find import prefix_cache
 from .prefix.job import Job, Piece
+from .speculation.windows import Window
 from .steps import Checkpoint, Part, Written
 from .tasks import Task, make_tasks, waves
 
@@ -29,6 +35,14 @@ class _Suspended:
     swapped: Checkpoint | None
 
 
+@dataclass(frozen=True)
+class _Flight:
+    """A pass that was launched and whose results weren't seen yet. forked: requests that were forked from its rows."""
+
+    spans: tuple[Span, ...]
+    forked: tuple[int, ...]
+
+
 class Server:
     """Serves once; ``operations`` and ``tasks`` are the outcome."""
 
@@ -37,6 +51,8 @@ class Server:
         self.tasks = make_tasks(group)
         self._group = group
         self._budget = policy.budget or NO_LIMIT
+        self._depth = policy.pipeline
+        self._flights: list[_Flight] = []
         self._answer = answer
         self._cache = prefix_cache(policy)
         self._running: list[int] = []
@@ -76,15 +92,17 @@ class Server:
         self._serve(waiting)
 
     def _serve(self, waiting: list[int]) -> None:
-        """Until nothing runs or waits."""
+        """Until nothing runs or waits. What is in flight then has discarded tokens only."""
         waiting = list(waiting)
         while waiting or self._running:
             spans = self._running_spans()
             self._admit(waiting, spans)
-            if not spans and (waiting or self._running):
-                raise InternalError(f"group {self._group.group!r}: requests {waiting + self._running} make no progress")
             if spans:
-                self._run(spans)
+                self._flights.append(self._launch(spans))
+            elif not self._flights and (waiting or self._running):
+                raise InternalError(f"group {self._group.group!r}: requests {waiting + self._running} make no progress")
+            if len(self._flights) == self._depth or (self._flights and not spans):
+                self._settle(self._flights.pop(0))
 
     def _running_spans(self) -> list[Span]:
         """Decode steps first, then prefill, each in order of admission."""
@@ -98,12 +116,13 @@ class Server:
         """First come, first served; the first that has to wait stops the others."""
         while waiting and self._left(spans) > 0:
             job = self.tasks[waiting[0]].job
-            pending = [(self.tasks[span.request].job, take) for span in spans for take in span.takes]
+            unseen = [*spans, *(span for flight in self._flights for span in flight.spans)]
+            pending = [(self.tasks[span.request].job, take) for span in unseen for take in span.takes]
             if self._cache.defers(job, pending):
                 return
             index = waiting.pop(0)
             self._begin(index)
-            if not self._preempt(index):
+            if not self._preempt(index, self.tasks[index].job.position):
                 self._add_span(index, spans)
 
     def _left(self, spans: list[Span]) -> int:
@@ -134,6 +153,9 @@ class Server:
         if piece is not None:
             task = self.tasks[index]
             takes = tuple(self._cache.takes(task.job, piece))
+            if piece.b > task.job.computed_end:
+                spans.append(Span(index, piece, takes, score_from=piece.b))
+                return
             again = task.scored if piece.a < task.scored and task.scored >= task.job.prompt else None
             spans.append(Span(index, piece, takes, again, self._sharing(index, piece.b)))
 
@@ -141,6 +163,8 @@ class Server:
         job, window, room = task.job, None, self._until_preempted(task)
         if job.position < job.goal:
             part, end = Part.TAIL, self._cache.cut(job, left)
+        elif job.position >= job.computed_end:
+            return self._discarded(job)
         elif self._answer is Kernel.RECURRENT:
             window = task.window(min(room, self._until_forked(job)), left)
             part, end = Part.ANSWER, job.position + window.kept
@@ -148,6 +172,13 @@ class Server:
             part, end = Part.ANSWER, min(job.position + left, job.computed_end)
         end = min(end, job.position + room)
         return Piece(job.position, end, part, window) if end > job.position else None
+
+    def _discarded(self, job: Job) -> Piece | None:
+        """The token after an answer's last input, while nobody has seen that the answer is over."""
+        if job.position == job.end:
+            return None
+        window = Window(job.position - job.prompt) if self._answer is Kernel.RECURRENT else None
+        return Piece(job.position, job.end, Part.ANSWER, window)
 
     def _until_forked(self, job: Job) -> int:
         """Tokens up to the next state that another answer is forked from."""
@@ -173,12 +204,24 @@ class Server:
             fork = self.tasks[fork[0]].fork
         return False
 
-    def _run(self, spans: list[Span]) -> None:
+    def _launch(self, spans: list[Span]) -> _Flight:
+        """Forward passes are done in order, so whatever is launched later finds the states of this one."""
         for span in spans:
             self._move(span)
         self.operations.append(Run(tuple(spans)))
         for span in spans:
+            task = self.tasks[span.request]
+            task.job.position = span.piece.b
+            task.scored = max(task.scored, span.piece.b)
+        return _Flight(tuple(spans), tuple(self._forked(spans)) if self._depth > 1 else ())
+
+    def _settle(self, flight: _Flight) -> None:
+        """See the results of a pass."""
+        for span in flight.spans:
             self._after(span)
+        for index in flight.forked:
+            fork = self.tasks[index].fork
+            self._stop(index, fork[1] if fork else 0)
 
     def _move(self, span: Span) -> None:
         """Before a call that runs to another block than the state is in, drafts included, the state is copied there.
@@ -199,24 +242,34 @@ class Server:
         return job.checkpoint(job.position, Written.DECODE if job.position > job.prompt else Written.FINAL)
 
     def _after(self, span: Span) -> None:
-        index, task = span.request, self.tasks[span.request]
-        task.job.position = span.piece.b
-        task.scored = max(task.scored, span.piece.b)
-        for stored in self._cache.keep(task.job, span.piece, list(span.takes)):
+        index, job = span.request, self.tasks[span.request].job
+        if span.piece.b > job.computed_end:
+            return
+        for stored in self._cache.keep(job, span.piece, list(span.takes)):
             self.operations.append(Store(index, stored))
-        self._fork_from(index)
-        self._stop(index)
+        if self._depth == 1:
+            for other in self._fork_from(index):
+                self._stop(other, job.position)
+        self._stop(index, span.piece.b)
 
-    def _stop(self, index: int) -> None:
+    def _stop(self, index: int, reached: int) -> None:
         """Take a request off the engine if it is over or its time has come."""
-        if self.tasks[index].job.position == self.tasks[index].job.computed_end:
+        if reached == self.tasks[index].job.computed_end:
             self._finish(index)
         else:
-            self._preempt(index)
+            self._preempt(index, reached)
 
-    def _fork_from(self, index: int) -> None:
+    def _forked(self, spans: list[Span]) -> Iterator[int]:
+        """Forks from the live states that a launched pass leaves; the next one runs them, too."""
+        for span in spans:
+            if span.piece.b <= self.tasks[span.request].job.computed_end:
+                yield from self._fork_from(span.request)
+
+    def _fork_from(self, index: int) -> Iterator[int]:
+        """Begin the requests that are forked from where a request is."""
+        position = self.tasks[index].job.position
         for other in list(self._forks):
-            task, position = self.tasks[other], self.tasks[index].job.position
+            task = self.tasks[other]
             if task.fork == (index, position):
                 self._forks.remove(other)
                 self.operations.append(Branch(other, index, self._label(index)))
@@ -224,7 +277,7 @@ class Server:
                 task.started = True
                 self._columns.pop(other, None)
                 self._running.append(other)
-                self._stop(other)
+                yield other
 
     def _finish(self, index: int) -> None:
         task = self.tasks[index]
@@ -246,10 +299,10 @@ class Server:
                 self._host.add(state.name)
                 self.operations.append(Tier(state, out=True))
 
-    def _preempt(self, index: int) -> bool:
+    def _preempt(self, index: int, reached: int) -> bool:
         """Take a request off the engine if its time has come."""
         task = self.tasks[index]
-        if task.preemption is None or task.job.position != task.first + task.preemption.after:
+        if task.preemption is None or reached != task.first + task.preemption.after:
             return False
         swap, task.preemption = task.preemption.resume == "swap", None
         self._cache.suspend(task.job)

@@ -7,7 +7,7 @@ the null slot never at all. No tensor is needed, so plans, labels, hits and the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from replaycheck.schema.arm import CHUNK
 
@@ -31,11 +31,19 @@ from .steps import (
 @dataclass(frozen=True)
 class Content:
     """What a slot holds: a token prefix, the tokens with which its conv window ends, and how many more tokens than the
-    prefix its attention cache holds. The last two differ from the prefix only if a plan is wrong."""
+    prefix its attention cache holds. These two differ from the prefix only if a plan is wrong.
+
+    pending: the last tokens of the prefix that its ring alone holds.
+    """
 
     tokens: tuple[int, ...]
     conv_end: int
     surplus: int = 0
+    pending: int = 0
+
+    def copied(self) -> Content:
+        """What a copy of the slot holds: it has no ring."""
+        return replace(self, tokens=self.tokens[: len(self.tokens) - self.pending], pending=0) if self.pending else self
 
 
 @dataclass(frozen=True)
@@ -131,7 +139,7 @@ def _copy(run: Simulation, schedule: Schedule, state: Checkpoint, step: Copy, nu
     if step.reason is CopyReason.RESTORE:
         run.restores.append(step.checkpoint)
     _check_label(run, schedule, state, step.source, number)
-    _write(run, step.destination, run.slots.get(step.source, Content((), 0)), number)
+    _write(run, step.destination, run.slots.get(step.source, Content((), 0)).copied(), number)
 
 
 def _check_label(run: Simulation, schedule: Schedule, state: Checkpoint, slot: int, step: int) -> None:
@@ -151,7 +159,7 @@ def _compute(run: Simulation, schedule: Schedule, rows: tuple[Row, ...], step: i
     for row in rows:
         tokens = schedule.requests[row.request].tokens
         held = _read(run, row.source, step)
-        if held != Content(tokens[: row.a], row.a):
+        if held != Content(tokens[: row.a], row.a, pending=row.lag.before if row.lag else 0):
             run.problems.append(
                 f"step {step}: a row from {row.a} reads slot {row.source} with {len(held.tokens)} tokens"
                 f" and a conv window that ends at {held.conv_end}" + _beyond(held)
@@ -160,11 +168,21 @@ def _compute(run: Simulation, schedule: Schedule, rows: tuple[Row, ...], step: i
         for snap in row.snapshots:
             writes.append((snap.destination, Content(line[: _end(row, snap, len(line))], row.a + snap.conv_end)))
         left = _left(row, line)
-        writes.append((row.destination, left))
+        writes.append((row.destination, replace(left, pending=_pending(run, schedule, row, held, step))))
         if row.window is not None:
             _check_kept(run, schedule, row, left, step)
     for slot, content in writes:
         _write(run, slot, content, step)
+
+
+def _pending(run: Simulation, schedule: Schedule, row: Row, held: Content, step: int) -> int:
+    """Tokens that are in the slot's ring alone when a window was pushed there. It is folded or grows; it never overflows."""
+    if row.lag is None or row.lag.after == 0:
+        return 0
+    pending, ring = held.pending + (row.kept.temporal if row.kept else row.b - row.a), schedule.arm.ring
+    if ring is not None and pending > ring:
+        run.problems.append(f"step {step}: the ring of slot {row.destination} has {ring} tokens and is given {pending}")
+    return pending
 
 
 def _check_kept(run: Simulation, schedule: Schedule, row: Row, left: Content, step: int) -> None:
@@ -196,4 +214,5 @@ def _left(row: Row, line: tuple[int, ...]) -> Content:
 
 
 def _beyond(held: Content) -> str:
-    return f" and an attention cache of {len(held.tokens) + held.surplus} tokens" if held.surplus else ""
+    cached = f" and an attention cache of {len(held.tokens) + held.surplus} tokens" if held.surplus else ""
+    return cached + (f", of which {held.pending} are in its ring alone" if held.pending else "")

@@ -8,13 +8,14 @@ its slots, copies and restores.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from replaycheck.schema.arm import Arm
 
-from .operations import Begin, Branch, End, GroupPlan, Run, Span, Store
+from .operations import Begin, Branch, End, GroupPlan, Run, Span, Store, without_discarded
 from .rows import Track, row, runs, snapshot, tracks
 from .slots import Slots
+from .speculation.lag import lags
 from .speculation.rows import passes, reference_row, verifies
 from .steps import Checkpoint, Clear, Commit, Compute, Row, Schedule, Snapshot, Step
 
@@ -41,7 +42,8 @@ def compile_split(arm: Arm, group: str, plan: GroupPlan) -> Schedule:
         elif isinstance(operation, Branch):
             split.branch(operation)
         elif isinstance(operation, Run):
-            for run in passes(operation, arm):
+            kept = without_discarded(operation, plan.requests)
+            for run in passes(kept, arm) if kept.spans else ():
                 split.run(run)
         elif isinstance(operation, Store):
             split.store(operation)
@@ -57,6 +59,7 @@ class _Split:
         self._arm = arm
         self._requests = plan.requests
         self._needed = plan.needed()
+        self._lags = lags(plan, arm)
         self._kept = {each.stored.take.checkpoint.name for each in plan.operations if isinstance(each, Store)}
         self._forks = [each for each in plan.operations if isinstance(each, Branch)]
         self._lines: dict[int, list[_Line]] = {}
@@ -104,6 +107,7 @@ class _Split:
         window, request = span.piece.window, self._requests[span.request]
         if window is None or not verifies(span, self._arm):
             return made
+        made = replace(made, lag=self._lags.get((span.request, span.piece.a)))
         return reference_row(made, self._arm, request.number(window), window)
 
     @staticmethod

@@ -126,6 +126,17 @@ class Columns:
 
 
 @dataclass(frozen=True)
+class Lag:
+    """Plan of a ring: tokens that a state lacks and that are in its ring alone, before a window and after it.
+
+    ``after`` = 0: the ring is folded into the state. A ring belongs to its slot: a copy of the slot leaves it behind.
+    """
+
+    before: int
+    after: int
+
+
+@dataclass(frozen=True)
 class Row:
     """Compute tokens a … b − 1 of a request's path.
 
@@ -141,6 +152,7 @@ class Row:
             the window's first token and b − a − 1 of its drafts; logits count as far as drafts are accepted.
         kept: of a verify row: what the destination gets (plan).
         columns: of a padded row: where its tokens lie (plan).
+        lag: of a window whose accepted tokens may stay in a ring (plan); a split arm rounds its state where it is folded.
     """
 
     request: int
@@ -160,6 +172,7 @@ class Row:
     score_from: int | None = None
     shared: tuple[int, ...] = ()
     columns: Columns | None = None
+    lag: Lag | None = None
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from .padding import compute
 from .prefix.job import How, Take
 from .rows import Track, row, runs, snapshot, tracks
 from .slots import Slots
+from .speculation.lag import lags
 from .speculation.rows import passes, positions, verifies, verify_row
 from .steps import Clear, Commit, Copy, CopyReason, Evict, RequestPlan, Row, Schedule, Snapshot, Step
 
@@ -50,6 +51,7 @@ class _Warm:
         self._arm = arm
         self._requests = plan.requests
         self._needed = plan.needed()
+        self._lags = lags(plan, arm)
         self._kept = {each.stored.take.checkpoint.name for each in plan.operations if isinstance(each, Store)}
         self._lines: dict[int, list[_Line]] = {}
         self._stored: dict[str, int] = {}
@@ -121,6 +123,8 @@ class _Warm:
                 for take in span.takes:
                     if take.how is How.COPY and take.buffer is not None:
                         self._copy_to(take, line, self._buffer(line, take.buffer))
+                    elif self._arm.policy.pipeline > 1 and take.buffer is None and take.checkpoint.name in self._kept:
+                        self._set_aside(take, line)
 
     def _row(self, span: Span, line: _Line) -> Row:
         taken = self._snapshots(span, line) if line.track.stores else ()
@@ -136,6 +140,7 @@ class _Warm:
             made = replace(made, destination=line.columns[window.kept - 1])
         if self._arm.rollback is Rollback.SLOTS:
             line.slot = made.destination
+        made = replace(made, lag=self._lags.get((span.request, span.piece.a)))
         return verify_row(made, self._plan(span).number(window), window, states)
 
     def _plan(self, span: Span) -> RequestPlan:
@@ -194,12 +199,18 @@ class _Warm:
         if take.buffer is not None:
             self._stored[name] = self._buffer(line, take.buffer)
             line.buffers[take.buffer] = None
-        elif take.how is How.COPY:
+        elif name not in self._stored:
+            self._set_aside(take, line)
+        self.steps.append(Commit(name, self._stored[name]))
+
+    def _set_aside(self, take: Take, line: _Line) -> None:
+        """Put the working state where it will be stored: with a pipeline before the next pass, which the store is not."""
+        name = take.checkpoint.name
+        if take.how is How.COPY:
             self._stored[name] = self.slots.take()
             self._copy_to(take, line, self._stored[name])
         elif take.how is How.DONATE:
             self._stored[name], line.given = line.slot, True
-        self.steps.append(Commit(name, self._stored[name]))
 
     def _evict(self, name: str) -> None:
         slot = self._stored.pop(name)

@@ -36,7 +36,9 @@ class ArmResult(Record):
     ring: int | None = Field(default=None, description="tokens in the ring of rollback replay, if it was given")
     tensor_parallel: int = Field(default=1, description="ranks that the heads are split over")
     activation: Activation = Field(default=Activation.INSIDE, description="where prefill activates beta and decay")
-    padding: str | None = Field(default=None, description="how passes were padded: side, columns, rows; null: not at all")
+    padding: str | None = Field(
+        default=None, description="how passes were padded: side, columns, rows; null: not at all"
+    )
     kernels: dict[str, tuple[str, ...]] = Field(description="history, tail, answer: the kernels that really ran")
     expected_hits: int
     proven_hits: int
@@ -140,7 +142,9 @@ class Attribution(Record):
     positions: int
     total: float = Field(description="root mean square of Δ log-probability, nat")
     steps: tuple[AttributionStep, ...]
-    interaction: float = Field(description="mean square of the total less those of the steps, nat²; negative: they cancel")
+    interaction: float = Field(
+        description="mean square of the total less those of the steps, nat²; negative: they cancel"
+    )
 
 
 class Summary(Record):

@@ -17,7 +17,7 @@ class StateRow(Record):
     """One operation: what is required of it, and whether it holds."""
 
     name: str
-    part: str = Field(description="copies, pool, convolution, snapshots, forks, plans, prefix caches, speculation, lab, parallel")
+    part: str = Field(description="copies, pool, convolution, snapshots, forks, plans, prefix caches, …")
     required: str
     verdict: StateVerdict
     sentence: str = Field(description="what was looked at and found; if it can't be probed, why")

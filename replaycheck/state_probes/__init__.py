@@ -5,5 +5,6 @@ play         plans on real slots             copies, pools, forks, conv, snapsho
 tables       the engines' integers           plans        whole plans, speculation's included
 walk, oracle, caches      prefix caches against a reference
 speculation  rollback methods                lab          groups through the model, warm against split-rounded
+pipeline     two steps in flight
 batching     budgets, order of packs, padding       parallel     shards of a layer and of a model against the whole
 """

@@ -21,7 +21,7 @@ from .lab import BITS, difference
 from .policies import PLAYED, POLICIES, arm_of
 from .subject import Subject
 
-__all__ = ["checks"]
+__all__ = ["against", "checks"]
 
 LENGTHS = (1, 2, 3, 4, 63, 64, 65, 130)
 """Round the convolution's window and the chunk."""
@@ -124,7 +124,7 @@ def _budgets(subject: Subject) -> Found:
     arms = [
         arm_of(Compiler.WARM, TURN.model_copy(update={"budget": budget}), pool=PoolDtype.BF16) for budget in BUDGETS
     ]
-    return _against(subject, [(mixed, arm) for arm in arms], "odd budgets, prefill and decode mixed")
+    return against(subject, [(mixed, arm) for arm in arms], "odd budgets, prefill and decode mixed")
 
 
 def _padded(side: Side) -> Callable[[Subject], Found]:
@@ -141,12 +141,12 @@ def _padded(side: Side) -> Callable[[Subject], Found]:
         windows = arm_of(Compiler.WARM, TURN, pool=PoolDtype.BF16).model_copy(update={"rollback": Rollback.COPY})
         cases.append((WINDOWS, windows, PADDINGS[side][1]))
         padded = [(each, arm.model_copy(update={"padding": padding})) for each, arm, padding in cases]
-        return _against(subject, padded, f"padding on the {side}")
+        return against(subject, padded, f"padding on the {side}")
 
     return look
 
 
-def _against(subject: Subject, cases: Sequence[tuple[Group, Arm]], what: str) -> Found:
+def against(subject: Subject, cases: Sequence[tuple[Group, Arm]], what: str) -> Found:
     """Warm arms against split-rounded ones without padding."""
     update = {"compiler": Compiler.SPLIT_ROUNDED, "padding": None}
     warm = [subject.spoil(compile_schedule(*case)) for case in cases]

@@ -9,7 +9,7 @@ from replaycheck.faults.fault import Fault
 from replaycheck.schedule.steps import Schedule
 from replaycheck.schema.state_table import StateTable
 
-from . import batching, caches, conv, lab, parallel, plans, rollback, slots, snapshots, speculation, tables
+from . import batching, caches, conv, lab, parallel, pipeline, plans, rollback, slots, snapshots, speculation, tables
 from .found import Check
 from .subject import Subject
 
@@ -41,6 +41,7 @@ CHECKS: tuple[Check, ...] = tuple(
                 speculation,
                 lab,
                 batching,
+                pipeline,
                 rollback,
                 parallel,
             )

@@ -22,7 +22,18 @@ from replaycheck.schema.trace import (
 from replaycheck.traces.tree import TraceTree
 from replaycheck.traces.vocabulary import NAME, SIZE, turn_tokens
 
-__all__ = ["GROUPS", "WINDOWS", "Counts", "chain", "group", "shared_answers", "turn", "windowed", "with_events"]
+__all__ = [
+    "GROUPS",
+    "TWINS",
+    "WINDOWS",
+    "Counts",
+    "chain",
+    "group",
+    "shared_answers",
+    "turn",
+    "windowed",
+    "with_events",
+]
 
 Counts = Sequence[tuple[int, int]]
 """(drafts, accepted) of one window after the other; (0, 0) is a step without drafts."""
@@ -154,6 +165,17 @@ def _empty_turns() -> Group:
         parent = f"a{i}"
     return group(turns, [f"a{i}" for i in range(5)])
 
+
+def _twins() -> Group:
+    """One prompt of 100 tokens three times, side by side; answers end a token before a grid of 64, on it and after it."""
+    turns = [turn("u", None, "user", 96)]
+    turns += [turn(name, "u", "assistant", size) for name, size in (("p", 27), ("q", 28), ("r", 29))]
+    turns += [turn("v", "p", "user", 9), turn("s", "v", "assistant", 2)]
+    mates = BatchMates(kind="batch", turn="p", mates=("q", "r"))
+    return with_events(group(turns, ["p", "q", "r", "s"]), mates)
+
+
+TWINS = _twins()
 
 GROUPS = {
     "conversation": _conversation(),

@@ -7,10 +7,17 @@ from typing import Final
 from replaycheck.schema.arm import Answers, Arm, CheckpointPolicy, Compiler, Kernel, PoolDtype
 from replaycheck.schema.policy import Policy, SglangPolicy, VllmPolicy
 
-__all__ = ["EXTRA_BUFFER", "NO_BUFFER", "PLAYED", "POLICIES", "arm_of"]
+__all__ = ["EXTRA_BUFFER", "NO_BUFFER", "PIPELINED", "PLAYED", "POLICIES", "arm_of"]
 
 NO_BUFFER: Final = "sglang-no-buffer"
 EXTRA_BUFFER: Final = "sglang-extra-buffer"
+
+PIPELINED: tuple[Policy, ...] = (
+    CheckpointPolicy(every=64, prompt_end=True, budget=100, pipeline=2),
+    SglangPolicy(cache=EXTRA_BUFFER, track_interval=64, budget=100, pipeline=2),
+    VllmPolicy(cache="vllm-align", block=32, tail=16, retain="all", budget=100, pipeline=2),
+)
+"""Two steps in flight. The budget is the prompt of the group of twins."""
 
 POLICIES: dict[str, Policy] = {
     policy.slug: policy
@@ -28,6 +35,8 @@ POLICIES: dict[str, Policy] = {
         VllmPolicy(cache="vllm-align", block=64, tail=16, retain="all", capacity=3),
         VllmPolicy(cache="vllm-align", block=32, tail=8, retain=64, budget=41),
         VllmPolicy(cache="vllm-align", block=64, retain="all", budget=24),
+        SglangPolicy(cache=EXTRA_BUFFER, page=16, track_interval=64, capacity=2, pipeline=2),
+        *PIPELINED,
     )
 }
 

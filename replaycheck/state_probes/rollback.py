@@ -23,29 +23,35 @@ __all__ = ["checks"]
 
 POLICY = CheckpointPolicy(every=64, turn_end=True)
 REQUIRED = "fp32 pool: plain decoding's bits; reduced pool: those of live decoding rounded at the same windows"
+LAGGING = "fp32 pool: plain decoding's bits; reduced pool: those of live decoding rounded where the ring is folded"
+RING = 16
+"""Tokens, as SGLang's decode ring has; a state is up to 15 of them behind."""
 RECOVERED = "the bits of live decoding with the same rebuild, rounded at the same windows"
 
 
 def checks() -> list[Check]:
-    return [
+    methods = [
         Check(f"lab-rollback-{method}", "lab", RECOVERED if method is Rollback.RECOVER else REQUIRED, _look(method))
         for method in Rollback
     ]
+    return [*methods, Check("lab-rollback-replay-lag", "lab", LAGGING, _look(Rollback.REPLAY, ring=RING))]
 
 
-def _pairs(method: Rollback) -> Iterator[tuple[Arm, Arm]]:
-    """Warm, and what it must equal. vLLM's methods store no fp16 states."""
+def _pairs(method: Rollback, ring: int | None) -> Iterator[tuple[Arm, Arm]]:
+    """Warm, and what it must equal. vLLM's methods store no fp16 states. ``ring``: of one that lags."""
     fp16 = method in (Rollback.COPY, Rollback.REPLAY)
     for pool in (PoolDtype.FP32, PoolDtype.BF16, *([PoolDtype.FP16] if fp16 else [])):
-        warm = arm_of(Compiler.WARM, POLICY, pool=pool).model_copy(update={"rollback": method})
+        warm = arm_of(Compiler.WARM, POLICY, pool=pool).model_copy(
+            update={"rollback": method, "ring": ring, "ring_lag": ring is not None}
+        )
         yield warm, warm.model_copy(update={"compiler": Compiler.SPLIT_ROUNDED})
         if pool is PoolDtype.FP32 and method is not Rollback.RECOVER:
             yield warm, arm_of(Compiler.SPLIT, POLICY)
 
 
-def _look(method: Rollback) -> Callable[[Subject], Found]:
+def _look(method: Rollback, ring: int | None = None) -> Callable[[Subject], Found]:
     def look(subject: Subject) -> Found:
-        pairs = list(_pairs(method))
+        pairs = list(_pairs(method, ring))
         plans = [
             plan
             for warm, reference in pairs

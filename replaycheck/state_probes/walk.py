@@ -2,6 +2,9 @@
 
 The state machine of the tests and the seeded walk of ``probe state`` drive this one class. What must agree: the state that
 a prompt hits, the states that each call leaves behind, which of them are stored, and what is evicted for them.
+
+With a pipeline the results of a call are seen when the next one, of any request, was made; at the end of a request that is
+one token too far, which nothing may come of.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ import random
 from dataclasses import dataclass, field
 
 from replaycheck.schedule.prefix.find import prefix_cache
-from replaycheck.schedule.prefix.job import Job, Piece, PrefixCache, Stored
+from replaycheck.schedule.prefix.job import Job, Piece, PrefixCache, Stored, Take
 from replaycheck.schedule.prefix.origin import Prefixes
 from replaycheck.schedule.steps import Checkpoint, Part
 from replaycheck.schema.policy import Policy
@@ -39,6 +42,16 @@ class Running:
     late: list[int] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class _Seen:
+    """A call whose results weren't seen yet, and what it must leave behind."""
+
+    one: Running
+    piece: Piece
+    takes: list[Take]
+    wanted: list[int]
+
+
 class CacheWalk:
     """One cache and its reference. ``cache``: one to look at instead of the policy's own."""
 
@@ -51,6 +64,7 @@ class CacheWalk:
         self._paths: list[Tokens] = [()]
         self._count = 0
         self._held: dict[str, Tokens] = {}
+        self._flights: list[_Seen] = []
 
     def begin(self, old: int, keep: int, new: int, answer: int) -> None:
         """A prompt that shares the first ``keep`` tokens of an old path; its hit must be the reference's."""
@@ -81,11 +95,21 @@ class CacheWalk:
                 break
             self._call(one, Piece(job.position, b, Part.ANSWER if decoding else Part.TAIL))
         if one.job.position == one.job.computed_end:
+            self._run_past(one)
             self._finish(one)
+
+    def _run_past(self, one: Running) -> None:
+        """With a pipeline: the end isn't known before one more token was launched; what that takes is never seen."""
+        if self.policy.pipeline > 1:
+            self.cache.takes(one.job, Piece(one.job.computed_end, one.job.end, Part.ANSWER))
+        while self._flights:
+            self._see(self._flights.pop(0))
 
     def suspend(self, which: int) -> None:
         """Taken off the engine for good: it stores nothing and holds nothing any more."""
         one = self.running.pop(which % len(self.running))
+        while self._flights:
+            self._see(self._flights.pop(0))
         self.cache.suspend(one.job)
         self.oracle.release(one.job.index)
 
@@ -94,15 +118,21 @@ class CacheWalk:
         call = Call(piece.a, piece.b, job.prompt, job.goal, job.computed_end, piece.decoding)
         wanted = left_behind(self.policy, call, one.covered)
         takes = self.cache.takes(job, piece)
-        late = self.policy.cache == "sglang-extra-buffer" and piece.decoding
         if self.policy.cache == "reference":  # it doesn't take what is stored already
             wanted = [p for p in wanted if one.tokens[:p] not in self.oracle.states]
         _same(
             f"states left behind by a call from {piece.a} to {piece.b}", [t.checkpoint.position for t in takes], wanted
         )
-        stored = self.cache.keep(job, piece, takes)
         job.position = piece.b
-        if late:
+        self._flights.append(_Seen(one, piece, takes, wanted))
+        if len(self._flights) == self.policy.pipeline:
+            self._see(self._flights.pop(0))
+
+    def _see(self, seen: _Seen) -> None:
+        """The results of a call: what of it is stored."""
+        one, piece, wanted = seen.one, seen.piece, seen.wanted
+        stored = self.cache.keep(one.job, piece, seen.takes)
+        if self.policy.cache == "sglang-extra-buffer" and piece.decoding:
             one.late = wanted or one.late
             _same(f"states stored while decoding token {piece.b}", len(stored), 0)
         else:

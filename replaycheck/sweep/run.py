@@ -18,7 +18,7 @@ from replaycheck.replay.stage import How, replay_missing
 from replaycheck.replay.store import Run, create_run, read_environment, write_json
 from replaycheck.replay.worker import network, one_thread
 from replaycheck.schema.arm import Activation, Effect
-from replaycheck.schema.result import ArmResult, CellResult
+from replaycheck.schema.result import CellResult
 from replaycheck.schema.sweep import ActivationRow, Difference, Sweep, SweepRow
 from replaycheck.subjects.lab.invariance import check_invariance
 from replaycheck.subjects.lab.kernels import OURS, lab_kernels

@@ -9,6 +9,8 @@ from dataclasses import replace
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from replaycheck_kernels.chunk import CHUNK_EMULATOR, intra_chunk
 from replaycheck_kernels.contract import KdaInputs, KdaOutput, SnapshotSource, StateKernel
@@ -43,6 +45,16 @@ def test_error_is_within_what_the_recipe_predicts(
 ) -> None:
     x = random_inputs(EDGES, key, value, regime, recipe)
     assert ratio(kernel, x, random_states(len(EDGES), key, value), recipe, recipe) <= 1
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.data(), st.sampled_from(sorted(REGIMES)), st.sampled_from(WIDTHS))
+def test_any_lengths_are_within_the_prediction(data: st.DataObject, regime: str, width: tuple[int, int]) -> None:
+    lengths = tuple(data.draw(st.lists(st.integers(1, 140), min_size=1, max_size=3)))
+    kernel, recipe = data.draw(st.sampled_from(FAST)), data.draw(st.sampled_from([EXACT, SGLANG]))
+    seed = data.draw(st.integers(0, 999))
+    x = random_inputs(lengths, *width, regime, recipe, seed)
+    assert ratio(kernel, x, random_states(len(lengths), *width, seed), recipe, recipe) <= 1
 
 
 @pytest.mark.parametrize("kernel", FAST, ids=name_of)

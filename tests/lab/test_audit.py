@@ -9,6 +9,7 @@ import torch
 
 from replaycheck.audit.labels import AuditError, AuditMode
 from replaycheck.faults.fault import find_fault
+from replaycheck.faults.pools import conv_left_behind, rounded_copies
 from replaycheck.schedule.compile import compile_schedule
 from replaycheck.schedule.steps import Schedule
 from replaycheck.schema.arm import Compiler, PoolDtype
@@ -18,7 +19,6 @@ from replaycheck.subjects.lab.executor import ArmRun, execute
 from replaycheck.subjects.lab.network import Network
 from replaycheck.subjects.lab.pool import Pool
 from replaycheck.subjects.lab.state import SequenceState
-from tests.state_probes.faults import LeavesConvolutions, RoundsCopies
 
 
 def plan(name: str = "tiers", pool: PoolDtype = PoolDtype.FP32, fault: str | None = None) -> Schedule:
@@ -54,7 +54,7 @@ def test_raising_stops_at_the_first_and_says_slot_label_and_content(sglang: Netw
     assert "means" in text and "tokens; slot" in text and "holds" in text
 
 
-@pytest.mark.parametrize("kind", [RoundsCopies, LeavesConvolutions])
+@pytest.mark.parametrize("kind", [rounded_copies(Pool), conv_left_behind(Pool)])
 def test_a_pool_that_copies_wrongly_has_right_labels_and_other_bytes(sglang: Network, kind: type[Pool]) -> None:
     """No plan is wrong, so only the checksum sees it."""
     ((labels, content),) = run(sglang, [plan()], AuditMode.RECORD, kind)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from replaycheck.faults.ownership import fork_from_a_sibling
 from replaycheck.schedule.compile import compile_schedule
 from replaycheck.schema.arm import Compiler, PoolDtype
 from replaycheck.schema.policy import Policy, SglangPolicy, VllmPolicy
@@ -15,7 +16,6 @@ from replaycheck.state_probes.policies import EXTRA_BUFFER, NO_BUFFER, arm_of
 from replaycheck.subjects.lab.executor import ArmRun, execute
 from replaycheck.subjects.lab.network import Network
 from tests.lab.runs import run_arms, same_logits, same_restores
-from tests.schedule.prefix.test_faults import fork_from_a_sibling
 
 SMALL: dict[str, Policy] = {
     policy.slug: policy

@@ -85,12 +85,14 @@ def test_a_copy_is_byte_exact_and_independent(dtype: torch.dtype) -> None:
     assert raw_bytes(held, 2) == before != raw_bytes(held, 1)
 
 
-def test_what_pools_store_of_one_state_is_made_once_and_a_copy_shares_it() -> None:
+def test_what_pools_store_of_one_state_is_made_once_and_a_copy_has_its_own_bytes() -> None:
     one, two, state = pool(torch.bfloat16), pool(torch.bfloat16), some_state()
     one.store(1, state)
     one.copy(1, 3)
     two.store(2, state)
-    assert one.load(3).temporal is one.load(1).temporal is two.load(2).temporal
+    assert one.load(1).temporal is two.load(2).temporal
+    assert torch.equal(one.load(3).temporal, one.load(1).temporal)
+    assert one.load(3).temporal.data_ptr() != one.load(1).temporal.data_ptr()
     other = pool(torch.float16)
     other.store(1, state)
     assert torch.equal(other.load(1).temporal, state.temporal.half())

@@ -41,7 +41,7 @@ from replaycheck_kernels.speculation.commit import CommitPlan, Decays
 from replaycheck_kernels.speculation.verify import Records
 from tests.lab.runs import same_logits, same_restores
 from tests.schedule.speculation.groups import GROUPS, TURN, boundary, spec_arm
-from tests.schedule.speculation.test_schedules import PLAN_FAULTS, with_kept
+from tests.schedule.speculation.test_schedules import PLAN_FAULTS
 
 WARM, ROUNDED, SPLIT = Compiler.WARM, Compiler.SPLIT_ROUNDED, Compiler.SPLIT
 FP32, BF16, FP16 = PoolDtype.FP32, PoolDtype.BF16, PoolDtype.FP16
@@ -164,7 +164,7 @@ def test_a_wrong_rollback_shows_in_the_bits_and_in_the_labels(sglang: Network, n
     right = [compile_schedule(SMALL, arm) for arm in arms]
     sglang.arena = sglang.new_arena()
     good = execute([ArmRun(schedule, sglang) for schedule in right])
-    bad = execute([ArmRun(with_kept(schedule, PLAN_FAULTS[name]), sglang) for schedule in right])
+    bad = execute([ArmRun(PLAN_FAULTS[name](schedule), sglang) for schedule in right])
     for a, b in zip(good, bad, strict=True):
         assert not same_logits(a, b), a.arm
         assert a.label_mismatches == 0 < b.label_mismatches
@@ -240,7 +240,7 @@ def test_recover_stays_near_decoding_where_nothing_is_rounded(model: Path) -> No
     network = Network(model, EXACT, {"chunk": CHUNK_EMULATOR, "recurrent": RECURRENT_TORCH})
     arms = [spec_arm(SPLIT, None), spec_arm(WARM, Rollback.RECOVER)]
     plain, recovered = run(network, [GROUPS["each count"]], arms).values()
-    schedule = with_kept(compile_schedule(GROUPS["each count"], arms[1]), PLAN_FAULTS["accepted off by one"])
+    schedule = PLAN_FAULTS["accepted off by one"](compile_schedule(GROUPS["each count"], arms[1]))
     wrong = execute([ArmRun(schedule, network)])[0]
     assert 0.0 < _largest(recovered, plain) < 1e-4 * _largest(wrong, plain)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -98,7 +99,7 @@ def test_the_oracle_sees_order_owners_groups_and_replicas() -> None:
     plan = plan_ranks(UNEQUAL, 2)
     first, second = plan.ranks
 
-    def problems(**changes: object) -> str:
+    def problems(**changes: Any) -> str:
         return " / ".join(problems_of_sharding(replace(plan, ranks=(first, replace(second, **changes))), UNEQUAL))
 
     assert "order (1, 0)" in problems_of_sharding(sum_backwards(plan, UNEQUAL), UNEQUAL)[0]

@@ -119,7 +119,7 @@ def test_a_fault_that_would_enter_the_reference_is_refused(compiler: Compiler) -
 
 
 def test_a_fault_spoils_exactly_one_thing() -> None:
-    with pytest.raises(UsageError, match="fault 'mine' must spoil exactly one of schedule, recipe, cast or shards"):
+    with pytest.raises(UsageError, match="fault 'mine' must spoil exactly one of schedule, recipe, provider, weights"):
         Fault("mine", "nothing", "RC101")
     with pytest.raises(UsageError, match="exactly one"):
         Fault("mine", "nothing", "RC101", schedule=lambda s: s, recipe=lambda r: r)

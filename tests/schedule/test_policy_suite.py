@@ -8,7 +8,9 @@ from dataclasses import replace
 import pytest
 
 from replaycheck.assets import suite_file, trace_suite
+from replaycheck.faults import ownership
 from replaycheck.faults.fault import find_fault
+from replaycheck.faults.steps import Steps
 from replaycheck.schedule.compile import compile_schedule
 from replaycheck.schedule.simulate import simulate
 from replaycheck.schedule.steps import Schedule
@@ -18,7 +20,6 @@ from replaycheck.schema.trace import Group
 from replaycheck.traces.read import read_groups
 from replaycheck.traces.suite import parse_suite
 from replaycheck.traces.suites.policies import policies_specs
-from tests.schedule.prefix import test_faults as faults
 
 ARMS = {arm.name: arm for arm in expand(parse_suite(suite_file("policies")))[0]}
 WARM = [name for name, arm in ARMS.items() if arm.compiler is Compiler.WARM]
@@ -30,7 +31,7 @@ def groups() -> dict[str, Group]:
     return {group.group.removeprefix("policies."): group for group in read_groups(trace_suite("policies"))}
 
 
-def steps(fault: faults.Fault) -> Spoil:
+def steps(fault: Callable[[Steps], Steps]) -> Spoil:
     return lambda schedule: replace(schedule, steps=tuple(fault(list(schedule.steps))))
 
 
@@ -40,25 +41,31 @@ def shipped(name: str) -> Spoil:
 
 #: By policy: a fault of its own kind, the group in which it is planted, and what is said of it.
 PLANTED: dict[str, tuple[str, Spoil, str]] = {
-    "grid64+turn+cap6": ("eviction_pressure", steps(faults.evicted_slot_is_still_hit), "slot"),
-    "sglang-no-buffer+cap8": ("shared_fewshot", steps(faults.snapshot_of_the_running_slot), "means"),
+    "grid64+turn+cap6": ("eviction_pressure", steps(ownership.evicted_slot_is_still_hit), "slot"),
+    "sglang-no-buffer+cap8": ("shared_fewshot", steps(ownership.snapshot_of_the_running_slot), "means"),
     "sglang-extra-buffer+track64+budget90": ("shared_fewshot", shipped("conv-late"), "conv window"),
     "sglang-extra-buffer+page16+track64+cap3": (
         "preemption",
-        steps(faults.stale_state_after_a_preemption),
+        steps(ownership.no_clear_on_reuse),
         "reads slot",
     ),
-    "vllm-align+block32+tail16+retain-all": ("preemption", steps(faults.stored_slot_is_reused), "is stored in"),
-    "vllm-align+block32+cap6+budget41": ("tiers", steps(faults.label_is_a_block_end_that_no_call_ended_at), "means"),
+    "vllm-align+block32+tail16+retain-all": ("preemption", steps(ownership.stored_slot_is_reused), "is stored in"),
+    "vllm-align+block32+cap6+budget41": ("tiers", steps(ownership.label_is_a_block_end_that_no_call_ended_at), "means"),
+    "sglang-extra-buffer+track64+budget90+pipeline2": ("shared_fewshot", shipped("conv-late"), "conv window"),
+    "vllm-align+block32+tail16+retain-all+pipeline2": (
+        "preemption",
+        steps(ownership.stored_slot_is_reused),
+        "is stored in",
+    ),
     "pad-left64": ("shared_fewshot", shipped("mask-dropped"), "means"),
     "pad-right16x4": ("parallel_sampling_beam.beam", shipped("mask-dropped"), "means"),
     "spec-slots": ("windows", shipped("commit-late"), "of a window"),
     "spec-recover": ("windows", shipped("commit-late"), "of a window"),
 }
 OF_EVENTS: dict[str, tuple[Spoil, str]] = {
-    "parallel_sampling_beam.beam": (steps(faults.fork_from_a_sibling), "means"),
-    "preemption": (steps(faults.swapped_back_from_another_slot), "means"),
-    "tiers": (steps(faults.aborted_load_is_used), "reads slot"),
+    "parallel_sampling_beam.beam": (steps(ownership.fork_from_a_sibling), "means"),
+    "preemption": (steps(ownership.swapped_back_from_another_slot), "means"),
+    "tiers": (steps(ownership.aborted_load_is_used), "reads slot"),
     "one_token_and_full_hit": (shipped("restore-late"), "means"),
 }
 

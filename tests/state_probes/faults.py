@@ -14,24 +14,25 @@ from replaycheck.faults import speculation as wrong_backends
 from replaycheck.faults.fault import find_fault
 from replaycheck.faults.shards import beta_replicated
 from replaycheck.faults.steps import on_steps
-from replaycheck.schedule.parallel import ParallelPlan
+from replaycheck.schedule.parallel import ParallelPlan, plan_ranks
 from replaycheck.schedule.prefix.job import PrefixCache
 from replaycheck.schedule.speculation import planner
 from replaycheck.schedule.speculation.checks import SETUPS
-from replaycheck.schedule.steps import Compute, Copy, CopyReason
+from replaycheck.schedule.steps import Compute, Copy, CopyReason, Free, Row
 from replaycheck.schema.arm import Kernel, PoolDtype, Rollback
 from replaycheck.schema.policy import Policy
 from replaycheck.state_probes import batching, conv, tables
 from replaycheck.state_probes import plans as plan_rows
 from replaycheck.state_probes.subject import Subject
 from replaycheck.subjects.lab import parallel_checks, parallel_layer
+from replaycheck.subjects.lab.parallel import plan_for
 from replaycheck.subjects.lab.pool import Pool
 from replaycheck_kernels.contract import KdaInputs, SnapshotRow
 from replaycheck_kernels.recipe import SGLANG, Recipe
 from replaycheck_kernels.registry import ours
-from replaycheck_kernels.speculation import check_methods
 from replaycheck_kernels.speculation.backend import TORCH
-from replaycheck_kernels.speculation.methods import METHODS
+from replaycheck_kernels.speculation.methods import METHODS, Step
+from replaycheck_kernels.speculation.methods import Rollback as Rollbacks
 
 Plant = Callable[[Subject, pytest.MonkeyPatch], None]
 
@@ -103,12 +104,12 @@ def backend(wrong: wrong_backends.SpeculationFault) -> Plant:
 
 def keeps_one_less(name: str) -> Plant:
     """The last kept token is rolled back, too."""
+    right = METHODS[name]
 
-    class Wrong(METHODS[name]):  # type: ignore[misc]
-        def step(self, step: Any) -> Any:
-            return super().step(replace(step, kept=tuple(max(1, kept - 1) for kept in step.kept)))
+    def step(self: Rollbacks, step: Step) -> list[torch.Tensor]:
+        return right.step(self, replace(step, kept=tuple(max(1, kept - 1) for kept in step.kept)))
 
-    return lambda _, monkeypatch: monkeypatch.setitem(check_methods.METHODS, name, Wrong)
+    return lambda _, monkeypatch: monkeypatch.setitem(METHODS, name, type("Wrong", (right,), {"step": step}))
 
 
 def packed_by_size(right: Callable[..., Any]) -> Callable[..., Any]:
@@ -127,9 +128,8 @@ def shards(fault: Callable[[ParallelPlan], ParallelPlan]) -> Plant:
     """Ranks of random layers and of models have other parts."""
 
     def plant(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
-        layer, model = parallel_layer.plan_ranks, parallel_checks.plan_for
-        monkeypatch.setattr(parallel_layer, "plan_ranks", lambda *given: fault(layer(*given)))
-        monkeypatch.setattr(parallel_checks, "plan_for", lambda *given: fault(model(*given)))
+        monkeypatch.setattr(parallel_layer, "plan_ranks", lambda *given: fault(plan_ranks(*given)))
+        monkeypatch.setattr(parallel_checks, "plan_for", lambda *given: fault(plan_for(*given)))
 
     return plant
 
@@ -138,6 +138,26 @@ def crops_one_less(monkeypatch: pytest.MonkeyPatch) -> None:
     """Attention's cache loses a kept token after each window."""
     right = planner.Planner._end
     monkeypatch.setattr(planner.Planner, "_end", lambda self, request, index: right(self, request, index) - 1)
+
+
+def freed_a_step_early(found: list[Any]) -> list[Any]:
+    """The first slot that is given back is given back before the pass in flight is done."""
+    at = next(i for i, step in enumerate(found) if isinstance(step, Free))
+    last = max(i for i, step in enumerate(found[:at]) if isinstance(step, Compute))
+    return [*found[:last], found[at], *found[last:at], *found[at + 1 :]]
+
+
+def never_flushed(found: list[Any]) -> list[Any]:
+    """A ring takes every window, and is never folded into the state."""
+
+    def push(row: Row) -> Row:
+        return (
+            replace(row, lag=replace(row.lag, after=row.lag.before + row.kept.temporal))
+            if row.lag and row.kept
+            else row
+        )
+
+    return [replace(step, rows=tuple(map(push, step.rows))) if isinstance(step, Compute) else step for step in found]
 
 
 COPIES = ("copy-restore", "copy-fork", "copy-block", "copy-store", "copy-tier")
@@ -178,6 +198,12 @@ FAULTS: dict[str, Planted] = {
     ),
     "a swap brings another state": Planted(("lab-preemption",), steps(ownership.swapped_back_from_another_slot)),
     "an aborted load is used": Planted(("lab-tiers", "pool-freed"), steps(ownership.aborted_load_is_used)),
+    "a slot is reused while a step in flight writes it": Planted(
+        ("plan-pipeline", "lab-pipeline"), steps(freed_a_step_early), "which was freed"
+    ),
+    "a ring isn't flushed": Planted(
+        ("lab-rollback-replay-lag",), steps(never_flushed), "fp32 pool against split-rounded"
+    ),
     "a rollback keeps a token less": Planted(
         tuple(f"lab-rollback-{method}" for method in Rollback),
         lambda subject, _: setattr(subject, "spoil", lambda plan: plans.kept_off(-1)(plan)),

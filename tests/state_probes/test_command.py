@@ -9,11 +9,12 @@ import jsonschema
 
 from replaycheck.report.state_text import state_text
 from replaycheck.schema.state_table import StateRow, StateTable
+from tests.conftest import Outcome
 
 ROW = StateRow(name="copy-fork", part="copies", required="same bytes", verdict="exact", sentence="30 copies")
 
 
-def test_json_is_one_object_of_the_schema(replaycheck: Callable) -> None:
+def test_json_is_one_object_of_the_schema(replaycheck: Callable[..., Outcome]) -> None:
     done = replaycheck("probe", "state", "--only", "plan-vllm", "--json")
     assert done.code == 0, done.err
     table = json.loads(done.out)
@@ -21,19 +22,19 @@ def test_json_is_one_object_of_the_schema(replaycheck: Callable) -> None:
     assert [row["name"] for row in table["rows"]] == ["plan-vllm-boundary", "plan-vllm-commit"]
 
 
-def test_a_planted_cast_is_broken_and_exit_code_1(replaycheck: Callable) -> None:
+def test_a_planted_cast_is_broken_and_exit_code_1(replaycheck: Callable[..., Outcome]) -> None:
     done = replaycheck("probe", "state", "--only", "double", "--fault", "via-bf16")
     assert done.code == 1, done.err
     assert "broken" in done.out and "Smallest example:" in done.out and "with via-bf16" in done.out
 
 
-def test_a_fault_of_the_arithmetic_is_sent_to_the_other_probe(replaycheck: Callable) -> None:
+def test_a_fault_of_the_arithmetic_is_sent_to_the_other_probe(replaycheck: Callable[..., Outcome]) -> None:
     done = replaycheck("probe", "state", "--fault", "beta-raw")
     assert (done.code, done.out) == (2, "")
     assert "replaycheck probe kernels" in done.err
 
 
-def test_a_part_that_no_row_has_lists_the_rows(replaycheck: Callable) -> None:
+def test_a_part_that_no_row_has_lists_the_rows(replaycheck: Callable[..., Outcome]) -> None:
     done = replaycheck("probe", "state", "--only", "nothing-like-it")
     assert done.code == 2 and "copy-restore, copy-fork" in done.err
 

@@ -101,13 +101,17 @@ class ArmRun:
         method = self.schedule.arm.rollback
         if method is None or row.kept is None or row.accepted is None:
             return None
-        return Verify(method, row.kept, 1 + row.accepted)
+        lags = row.lag is not None and self.schedule.arm.compiler is Compiler.WARM
+        return Verify(method, row.kept, 1 + row.accepted, lags)
 
     def take(self, row: Row, result: Result) -> None:
         """Store a row's states, snapshots first, and keep its scored logits."""
         for snap, state in zip(row.snapshots, result.taps, strict=True):
             self._pool.store(snap.destination, state)
-        self._pool.store(row.destination, result.final)
+        if row.lag and row.lag.after:
+            self._pool.lag(row.destination, result.final)
+        else:
+            self._pool.store(row.destination, result.final)
         if self.observer:
             self.observer.taken(row, result, self._pool)
         self._kernels[str(row.part)].add(self._kernel(row))
@@ -220,7 +224,9 @@ def _bytes(conv: Tensor) -> NDArray[np.uint8]:
 def _tensor_bytes(tensors: Mapping[str, Tensor]) -> dict[str, TensorBytes]:
     return {
         name: TensorBytes(
-            str(part.dtype).removeprefix("torch."), tuple(part.shape), part.contiguous().view(torch.uint8).numpy().ravel()
+            str(part.dtype).removeprefix("torch."),
+            tuple(part.shape),
+            part.contiguous().view(torch.uint8).numpy().ravel(),
         )
         for name, part in tensors.items()
     }

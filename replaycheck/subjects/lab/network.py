@@ -153,7 +153,8 @@ class Network:
         packed = self._pack(rows)
         fresh = self.arena.take(packed.offsets[-1])
         conv = stacked([row.state.conv for row in rows], self.dtype)
-        states = PassStates([row.state.temporal for row in rows], packed.calls, self.kernels, self.dtype)
+        before, rings = [row.state.temporal for row in rows], [row.state.ring for row in rows]
+        states = PassStates(before, packed.calls, self.kernels, self.dtype, rings)
         full = [
             np.concatenate([row.state.pages, fresh[begin:end]])
             for row, (begin, end) in zip(rows, pairwise(packed.offsets), strict=True)
@@ -247,6 +248,7 @@ def _outputs(
 ) -> list[RowOutput]:
     """Give each row its part, in memory of its own. layers: conv windows [Q, W − 1, D] of each layer."""
     windows, finals, snapshots = copies(torch.stack(tuple(layers), 1)), states.finals(), states.snapshots()
+    rings = states.rings()
     window, tap = 0, 0
     outputs = []
     for r, row in enumerate(rows):
@@ -255,7 +257,7 @@ def _outputs(
         outputs.append(
             RowOutput(
                 logits[r],
-                SequenceState(windows[window], finals[r], cropped, b""),
+                SequenceState(windows[window], finals[r], cropped, b"", ring=rings[r]),
                 tuple(
                     SequenceState(windows[window + 1 + i], snapshots[tap + i], pages[r][: before + each.tokens], b"")
                     for i, each in enumerate(row.taps)

@@ -23,7 +23,9 @@ from replaycheck_kernels.recipe import Recipe
 from replaycheck_kernels.recurrent import tap_points
 from replaycheck_kernels.triton import kernels as triton
 
+from .ring import pushed, replayed
 from .rollback import Verify, run_windows
+from .state import Ring
 
 __all__ = ["CallRows", "PassStates", "copies", "stacked"]
 
@@ -59,6 +61,7 @@ class _Call(Protocol):
     def run(self, layer: int, inputs: KdaInputs, recipe: Recipe) -> Tensor: ...
     def finals(self) -> list[Tensor]: ...
     def snapshots(self) -> list[Tensor]: ...
+    def rings(self) -> Sequence[Ring | None]: ...
 
 
 class PassStates:
@@ -70,9 +73,17 @@ class PassStates:
         calls: Sequence[CallRows],
         kernels: Mapping[str, StateKernel],
         dtype: torch.dtype,
+        rings: Sequence[Ring | None] = (),
     ) -> None:
-        """before: [L, H, V, K] of each row, in any dtype that is exact in ``dtype``, the one of the computation."""
-        self._calls = [_call(before[rows.first : rows.last], rows, kernels[rows.form], dtype) for rows in calls]
+        """before: [L, H, V, K] of each row, in any dtype that is exact in ``dtype``, the one of the computation. rings: of
+        each row, what its state lacks."""
+        self._calls: list[_Call] = []
+        for rows in calls:
+            mine = slice(rows.first, rows.last)
+            if any(verify.lags for verify in rows.verifies):
+                self._calls.append(_Lagging(before[mine], rows, kernels[rows.form], dtype, rings[mine]))
+            else:
+                self._calls.append(_call(before[mine], rows, kernels[rows.form], dtype))
 
     def run(self, layer: int, inputs: KdaInputs, recipe: Recipe) -> Tensor:
         """Call each form's kernel once, on its neighbouring rows: o [N, H, V] in the order of the rows."""
@@ -82,6 +93,10 @@ class PassStates:
     def finals(self) -> list[Tensor]:
         """[L, H, V, K] of each row."""
         return [state for call in self._calls for state in call.finals()]
+
+    def rings(self) -> list[Ring | None]:
+        """Of each row whose window lags: the raw inputs that its state before lacks, and those that the window keeps."""
+        return [ring for call in self._calls for ring in call.rings()]
 
     def snapshots(self) -> list[Tensor]:
         """[L, H, V, K] of each snapshot, row by row."""
@@ -125,6 +140,9 @@ class _InPlace:
     def snapshots(self) -> list[Tensor]:
         return self._taps
 
+    def rings(self) -> Sequence[Ring | None]:
+        return [None] * len(self._finals)
+
 
 def _room(like: Tensor) -> Tensor:
     """Unwritten memory for a turned state."""
@@ -162,6 +180,35 @@ class _Gathered:
 
     def snapshots(self) -> list[Tensor]:
         return _turned_copies(torch.stack([snapshots for _, snapshots in self._made], 1))
+
+    def rings(self) -> Sequence[Ring | None]:
+        return [None] * (self.rows.last - self.rows.first)
+
+
+class _Lagging(_Gathered):
+    """Windows whose states lag: what is in their rings runs first, then the window from there."""
+
+    def __init__(
+        self,
+        before: Sequence[Tensor],
+        rows: CallRows,
+        kernel: StateKernel,
+        dtype: torch.dtype,
+        rings: Sequence[Ring | None],
+    ) -> None:
+        super().__init__(before, rows, kernel, dtype)
+        self._before = rings
+        self._after: list[list[KdaInputs]] = [[] for _ in before]
+
+    def run(self, layer: int, inputs: KdaInputs, recipe: Recipe) -> Tensor:
+        pending = [ring[layer] if ring else None for ring in self._before]
+        self._initial[layer] = replayed(self._initial[layer], pending, self._kernel, recipe)
+        for row, verify in enumerate(self.rows.verifies):
+            self._after[row].append(pushed(pending[row], inputs, row, verify.kept.temporal))
+        return super().run(layer, inputs, recipe)
+
+    def rings(self) -> Sequence[Ring | None]:
+        return [tuple(layers) for layers in self._after]
 
 
 class _OnPool(_Gathered):

@@ -7,6 +7,7 @@ activations' dtype, and extra tensors of the layers their own.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from hashlib import blake2b
 
 import numpy as np
@@ -17,7 +18,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 from replaycheck.errors import InternalError
 from replaycheck.schema.arm import PoolDtype
 
-from .state import SequenceState
+from .state import Ring, SequenceState
 
 TORCH_DTYPE = {PoolDtype.FP32: torch.float32, PoolDtype.BF16: torch.bfloat16, PoolDtype.FP16: torch.float16}
 
@@ -35,8 +36,8 @@ def derive(*parts: object) -> bytes:
 class Pool:
     """A fixed number of slots, each a conv state, a temporal state, extra tensors and a list of attention pages.
 
-    A slot holds tensors that nothing writes to: a store puts new ones there, and a copy shares them, as requests share
-    pages of an attention cache. So arms that store the same state keep it once.
+    A slot holds tensors that nothing writes to: a store puts new ones there, so arms that store the same state keep it
+    once; a copy of a slot moves its bytes.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class Pool:
         self._extra = {name: [part] * slots for name, part in self._nan.extra.items()}
         self._pages = [np.empty(0, np.int64)] * slots
         self._identity = [b""] * slots
+        self._rings: list[Ring | None] = [None] * slots
 
     def clear(self, slot: int) -> None:
         """The state of no tokens."""
@@ -73,16 +75,18 @@ class Pool:
         self._identity[slot] = b""
 
     def _put(self, slot: int, state: SequenceState) -> None:
-        self._temporal[slot], self._conv[slot] = state.temporal, state.conv
+        self._temporal[slot], self._conv[slot], self._rings[slot] = state.temporal, state.conv, None
         for name, parts in self._extra.items():
             parts[slot] = state.extra[name]
 
     def copy(self, source: int, destination: int) -> None:
-        """All of a slot, byte for byte."""
+        """All of a slot, byte for byte, but its ring: what a state lacks stays with its slot."""
         for parts in (self._temporal, self._conv, *self._extra.values()):
-            parts[destination] = parts[source]
+            parts[destination] = parts[source].clone()
         self._pages[destination] = self._pages[source]
-        self._identity[destination] = self._identity[source]
+        identity, lacks = self._identity[source], self._rings[source]
+        self._identity[destination] = identity if lacks is None else derive(identity, "without its ring")
+        self._rings[destination] = None
 
     def load(self, slot: int) -> SequenceState:
         """The slot's state in the dtypes that it is stored in; the network widens it exactly."""
@@ -94,6 +98,7 @@ class Pool:
             self._pages[slot],
             self._identity[slot],
             {name: parts[slot] for name, parts in self._extra.items()},
+            self._rings[slot],
         )
 
     def store(self, slot: int, state: SequenceState) -> None:
@@ -102,6 +107,14 @@ class Pool:
         self._put(slot, kept)
         self._pages[slot] = kept.pages
         self._identity[slot] = kept.identity
+
+    def lag(self, slot: int, state: SequenceState) -> None:
+        """All but the temporal state, which stays as it is: its last tokens are in ``state.ring``. A register, which has no
+        ring, is left unrounded instead."""
+        temporal = state.temporal if state.ring is None else self._temporal[slot]
+        self._put(slot, replace(state, temporal=temporal, conv=state.conv.to(self._conv_dtype)))
+        self._pages[slot], self._rings[slot] = state.pages, state.ring
+        self._identity[slot] = derive(state.identity, self.dtype, "lagging")
 
     def _stored(self, state: SequenceState) -> SequenceState:
         rounded = state.temporal if self._rounding is None else cast(state.temporal, self._rounding)

@@ -27,11 +27,15 @@ from .device import uses_triton
 
 @dataclass(frozen=True)
 class Verify:
-    """A row that is a window. kept: what stays of each part of the state. scored: its first tokens, whose logits count."""
+    """A row that is a window. kept: what stays of each part of the state. scored: its first tokens, whose logits count.
+
+    lags: with rollback replay, the raw inputs of what is kept are wanted, too.
+    """
 
     method: Rollback
     kept: Kept
     scored: int
+    lags: bool = False
 
 
 def backend(device: torch.device) -> Backend:

@@ -10,7 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from replaycheck_kernels.contract import KdaInputs
+
 Made = TypeVar("Made")
+
+Ring = tuple[KdaInputs, ...]
+"""Raw inputs of some tokens, a layer each; nothing writes to them."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +27,7 @@ class SequenceState:
         temporal: [L, H, V, K].
         pages: pages of the attention cache, one a token.
         identity: derivation of the contents, as bytes: equal identities mean the same computation on the same inputs.
+        ring: raw inputs of tokens that the temporal state lacks, oldest first, one sequence a layer; the rest has them.
         extra: further tensors of the layers by name, [L, …] each, in a dtype of their own: whatever else a slot must keep.
     """
 
@@ -30,6 +36,7 @@ class SequenceState:
     pages: NDArray[np.int64]
     identity: bytes
     extra: Mapping[str, Tensor] = field(default_factory=dict)
+    ring: Ring | None = None
     made: dict[object, object] = field(default_factory=dict, init=False, repr=False, compare=False)
     """What was made of this state, by :meth:`once`; a state with another identity begins anew."""
 

@@ -71,6 +71,23 @@ def test_a_rebuild_is_within_the_association_of_fp32_sums(layer: Layer, regime: 
     assert 0.01 < worst <= 1
 
 
+@given(st.data(), st.sampled_from([KDA, BOUNDED, GROUPED_KDA, GROUPED_GDN]), st.sampled_from(sorted(REGIMES)))
+@settings(max_examples=30, deadline=None)
+def test_any_accept_pattern_is_rebuilt_within_the_bound(data: st.DataObject, layer: Layer, regime: str) -> None:
+    """Random windows, counts of kept tokens, sizes of heads and recipes."""
+    lengths = tuple(data.draw(st.lists(st.integers(1, WIDTH), min_size=1, max_size=4)))
+    kept = torch.tensor([data.draw(st.integers(1, length)) for length in lengths])
+    key, value = data.draw(st.sampled_from([(16, 24), (32, 48), (64, 16)]))
+    recipe, seed = data.draw(st.sampled_from([EXACT, SGLANG])), data.draw(st.integers(0, 999))
+    x = random_inputs(lengths, key, value, regime, recipe, seed, layer=layer)
+    window, initial = windows(x, max(lengths)), random_states(len(lengths), key, value, seed, layer.value_heads)
+    records, decays = verify(window, initial, recipe).records, Decays(x.A_log, x.dt_bias, x.lower_bound)
+    _, states = each_position(RECURRENT_TORCH, window, initial, recipe)
+    sequential = torch.stack(list(states), 1)[torch.arange(len(lengths)), kept - 1]
+    size = magnitude(initial, records, kept, decays, recipe)
+    assert excess(rebuild(initial, records, kept, decays, recipe), sequential, kept, size) <= 1
+
+
 def test_the_bound_is_about_1e6_of_a_state() -> None:
     window, initial, done, decays = verified(KDA, EXACT)
     n = torch.full_like(window.lengths, WIDTH).minimum(window.lengths)

@@ -30,8 +30,8 @@ def busy_groups(draw: st.DrawFn) -> Group:
     asked += [event.source for event in events if isinstance(event, Fork)]
     for name in set(asked):
         if draw(st.integers(0, 3)) == 0:
-            resume = draw(st.sampled_from(["recompute", "swap"]))
-            events.append(Preemption(kind="preemption", turn=name, after=draw(st.integers(0, 130)), resume=resume))
+            event = {"after": draw(st.integers(0, 130)), "resume": draw(st.sampled_from(["recompute", "swap"]))}
+            events.append(Preemption.model_validate({"kind": "preemption", "turn": name, **event}))
         if draw(st.integers(0, 3)) == 0:
             mates = tuple(dict.fromkeys(draw(st.lists(st.sampled_from(asked), max_size=3))))
             events.append(BatchMates(kind="batch", turn=name, mates=mates))
