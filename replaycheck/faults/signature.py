@@ -86,7 +86,7 @@ class Signature:
         return [
             f"{part} {getattr(seen, part)}, expected {getattr(self, part)}"
             for part in parts
-            if getattr(seen, part) is not getattr(self, part)
+            if not agrees(str(getattr(self, part)), str(getattr(seen, part)))
         ]
 
 

@@ -78,8 +78,8 @@ KERNELS: list[tuple[str, str, dict[str, Any]]] = [
     ("commit", "_rebuild_kernel", {**STATE, "ALIGN": False, "PER_HEAD": True}),
     ("commit", "_compact_kernel", {"COLUMNS": 3, "BLOCK_COLUMNS": 4, "BLOCK": 256, "ALIGN": True}),
     ("commit", "_plan_kernel", {"Q": 8, "ALIGN": True}),
-    ("copies", "_copy_kernel", {"BLOCK": 2048, "LAYERS": 1}),
-    ("copies", "_copy_kernel", {"BLOCK": 512, "LAYERS": 4}),
+    ("copies", "_copy_kernel", {"BLOCK": 1024, "LAYERS": 1}),
+    ("copies", "_copy_kernel", {"BLOCK": 256, "LAYERS": 4}),
 ]
 
 

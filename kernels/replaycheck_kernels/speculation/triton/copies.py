@@ -14,11 +14,11 @@ from torch import Tensor
 from ..copies import CopyPlan
 from .support import check_plan
 
-ELEMENTS = 2048
-"""Elements a program copies in one go: 4096 to 8192 bytes, 16 bytes a thread and load."""
+PROGRAM_BYTES = 8192
+"""What a program of four warps copies in one go. Of a slot with less, several layers share a program."""
 
-SMALLEST_BLOCK = 256
-"""Elements of one slot and layer in a program; of a slot with fewer, several layers share a program."""
+SMALLEST_BLOCK = 128
+"""Elements of one slot and layer in a program."""
 
 
 @triton.jit
@@ -95,15 +95,16 @@ def copy_slots(temporal: tuple[Tensor, Tensor], conv: tuple[Tensor, Tensor], pla
     Raises:
         ValueError: shapes or dtypes differ.
     """
-    (state_from, state_to), (conv_from, conv_to) = map(_bits, temporal), map(_bits, conv)
-    if state_from.shape[2:] != state_to.shape[2:] or conv_from.shape[3] != conv_to.shape[3]:
-        raise ValueError("source and destination slots must have one shape")
     if temporal[0].dtype is not temporal[1].dtype or conv[0].dtype is not conv[1].dtype:
         raise ValueError("source and destination slots must have one dtype; a copy casts nothing")
+    (state_from, state_to), (conv_from, conv_to) = _bits(*temporal), _bits(*conv)
+    if state_from.shape[2:] != state_to.shape[2:] or conv_from.shape[3] != conv_to.shape[3]:
+        raise ValueError("source and destination slots must have one shape")
     check_plan(plan.source, plan.destination, plan.offset)
     size, window = state_from[0, 0].numel(), history * conv_from.shape[3]
-    block = min(ELEMENTS, max(SMALLEST_BLOCK, triton.next_power_of_2(size)))
-    count, layers, parts = len(state_from), ELEMENTS // block, triton.cdiv(size, block)
+    most = PROGRAM_BYTES // max(state_from.element_size(), conv_from.element_size())
+    block = min(most, max(SMALLEST_BLOCK, triton.next_power_of_2(size)))
+    count, layers, parts = len(state_from), most // block, triton.cdiv(size, block)
     _copy_kernel[(parts + triton.cdiv(window, block), plan.source.shape[0], triton.cdiv(count, layers))](
         state_from, state_to, conv_from, conv_to, plan.source, plan.destination, plan.offset,
         size, state_from.stride(0), state_from.stride(1), state_to.stride(0), state_to.stride(1),
@@ -112,8 +113,18 @@ def copy_slots(temporal: tuple[Tensor, Tensor], conv: tuple[Tensor, Tensor], pla
     )  # fmt: skip
 
 
-def _bits(x: Tensor) -> Tensor:
-    """The same memory as integers of the element's size."""
-    if not x[0, 0].is_contiguous():
-        raise ValueError(f"a slot must be contiguous; a pool of shape {list(x.shape)} has strides {x.stride()}")
-    return x.view({2: torch.int16, 4: torch.int32, 8: torch.int64}[x.element_size()])
+def _bits(*pools: Tensor) -> list[Tensor]:
+    """The same memory as integers, the widest that rows, strides and addresses of all pools are whole numbers of."""
+    for x in pools:
+        if not x[0, 0].is_contiguous():
+            raise ValueError(f"a slot must be contiguous; a pool of shape {list(x.shape)} has strides {x.stride()}")
+    for integer in (torch.int64, torch.int32):
+        if all(_whole(x, integer.itemsize) for x in pools):
+            return [x.view(integer) for x in pools]
+    return [x.view({2: torch.int16, 4: torch.int32, 8: torch.int64}[x.element_size()]) for x in pools]
+
+
+def _whole(x: Tensor, width: int) -> bool:
+    size = x.element_size()
+    steps = (x.shape[-1], *x.stride()[:2], x.storage_offset())
+    return size <= width and all(step * size % width == 0 for step in steps) and x.data_ptr() % width == 0
