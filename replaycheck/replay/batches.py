@@ -1,4 +1,4 @@
-"""Which groups share a part: small ones go together, so that a run of many traces has few files.
+"""Which groups share a part: of many, small ones go together, so that a run of many traces has few files.
 
 The cut depends on the traces, the arms and the vocabulary alone. So every run, resumed run and shard of a suite has the same
 parts with the same bytes; a kill loses the parts in flight, and a shard is every n-th part.
@@ -18,6 +18,9 @@ __all__ = ["WHOLE", "Batch", "Shard", "plan_batches"]
 OBSERVATIONS = 5_000
 """A part is full once it has so many. One group of the quick preset has 3,000 to 20,000, so each has its own part; 1e7
 observations make 2,000 files a table of about 0.3 MB, and a kill loses some seconds of a worker's time."""
+
+SEPARATE = 256
+"""Up to so many groups each has a part of its own: files are few anyway, and workers have more to share."""
 
 LOGIT_BYTES = 2**28
 """A worker holds a part's logits until they are compared. With a large vocabulary this closes a part sooner."""
@@ -61,7 +64,7 @@ WHOLE = Shard()
 
 def plan_batches(groups: Groups, arms: int, vocabulary: int, shard: Shard = WHOLE) -> tuple[Batch, ...]:
     """The batches of a shard. ``arms``: how many run each group; ``vocabulary``: logits of one position."""
-    full = max(1, min(OBSERVATIONS, LOGIT_BYTES // (4 * vocabulary)))
+    full = max(1, min(OBSERVATIONS, LOGIT_BYTES // (4 * vocabulary))) if len(groups) > SEPARATE else 1
     cuts = enumerate(_cut(groups, arms, full))
     mine = ((first, last, weight) for number, (first, last, weight) in cuts if number % shard.of == shard.index - 1)
     return tuple(Batch(groups.parse(first).group, first, last, weight) for first, last, weight in mine)

@@ -23,12 +23,11 @@ from replaycheck.subjects.lab.pool import cast
 from replaycheck_kernels.providers.tuning import bound_autotuning
 
 from .assemble import RunInfo
-from .beside import beside
 from .conclude import Plan, conclude
 from .environment import describe, finished
 from .settings import Settings
 from .shards import write_shard
-from .stage import How, batches_of, replay_missing, workers_of
+from .stage import How, batches_of, replay_missing
 from .store import Run, create_run, read_environment, write_json
 from .worker import network, one_thread
 
@@ -82,21 +81,11 @@ def _replayed(
         _start_lab(settings)
     inputs = settings.inputs() | ({} if how.shard.whole else {"shard": str(how.shard)})
     record = create_run(describe(inputs, settings.device, _device_name(settings.device)), out, resume)
-    if settings.subject != LAB:
-        return record, replay_missing(settings, record, how, say), ()
-    if settings.device == "cpu" and workers_of(how, len(batches_of(settings, how.shard))) > 1:
-        probes = beside(lambda: _probed(settings, faults))
-        return record, replay_missing(settings, record, how, say), probes()
     seconds = replay_missing(settings, record, how, say)
+    if settings.subject != LAB:
+        return record, seconds, ()
     say("probing stores and kernels")
     return record, seconds, run_probes(settings, faults)
-
-
-def _probed(settings: Settings, faults: Sequence[Fault]) -> tuple[ProbeResult, ...]:
-    """Probes in a thread of this process, which otherwise waits for its workers; both settings are a thread's own."""
-    one_thread()
-    with torch.no_grad():
-        return run_probes(settings, faults)
 
 
 def _start_lab(settings: Settings) -> None:

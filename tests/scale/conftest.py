@@ -69,7 +69,7 @@ min_traces = 1
 
 def command(suite: Path, *options: object) -> list[str]:
     """The command line of a run that works in parts of ``PART`` observations."""
-    code = f"from replaycheck.replay import batches; batches.OBSERVATIONS = {PART}; "
+    code = f"from replaycheck.replay import batches; batches.OBSERVATIONS, batches.SEPARATE = {PART}, 0; "
     code += "from replaycheck.cli.main import main; main()"
     return [sys.executable, "-c", code, "run", str(suite), "--subject", "null", *map(str, options)]
 
@@ -97,6 +97,7 @@ def suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "OBSERVATIONS", PART)
+    monkeypatch.setattr(batches, "SEPARATE", 0)
 
 
 @pytest.fixture(scope="session")
@@ -109,6 +110,7 @@ def whole(suite: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("runs") / "whole"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(batches, "OBSERVATIONS", PART)
+        patch.setattr(batches, "SEPARATE", 0)
         run_whole(resolve(suite, subject="null")[0], How(1), out)
     return out
 

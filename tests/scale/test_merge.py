@@ -23,13 +23,12 @@ def made(suite: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     from tests.scale.conftest import PART
 
     folder = tmp_path_factory.mktemp("shards")
-    usual, batches.OBSERVATIONS = batches.OBSERVATIONS, PART
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batches, "OBSERVATIONS", PART)
+        patch.setattr(batches, "SEPARATE", 0)
         for number in (1, 2, 3):
             options = ["--shard", f"{number}/3", "--out", str(folder / str(number)), "--workers", "1"]
             assert invoke(["run", str(suite), "--subject", "null", *options]) == 0
-    finally:
-        batches.OBSERVATIONS = usual
     return folder
 
 

@@ -44,6 +44,7 @@ def cut(settings: Settings) -> Cut:
     def run(observations: int, out: Path) -> Folder:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(batches, "OBSERVATIONS", observations)
+            patch.setattr(batches, "SEPARATE", 0)
             return run_whole(settings, How(1), out)[0]
 
     return run
