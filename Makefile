@@ -16,12 +16,12 @@ INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-inp
 	--constraint constraints.txt $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
 .DELETE_ON_ERROR:
-.PHONY: run test bench lint types imports units clean
+.PHONY: run test bench lint types imports units selftest clean
 
 run: .venv/.installed
 	@$(BIN)/replaycheck run
 
-test: lint types imports units
+test: lint types imports units selftest
 
 bench: .venv/.installed-dev
 	@$(BIN)/replaycheck bench kernels --device $(DEVICE) --kernels $(KERNELS)
@@ -40,6 +40,10 @@ imports: .venv/.installed-dev
 
 units: .venv/.installed-dev
 	$(BIN)/pytest --numprocesses auto --dist loadfile
+
+# Plants faults and sees that gates and probes catch them: the quick subset, two minutes on two cores.
+selftest: .venv/.installed-dev
+	$(BIN)/replaycheck selftest --quick
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist

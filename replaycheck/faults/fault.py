@@ -59,6 +59,7 @@ class Fault:
         claims: the checks that claim to catch it: ``exact/GATE``, ``kernels/PROPERTY``, ``state/ROW``, ``plan/simulator``,
             ``lab/refused``, ``extremes/NAME``.
         silent: why no logits show it, if none do.
+        cpu_only: why it can't be planted on a GPU, if it can't.
     """
 
     name: str
@@ -80,6 +81,7 @@ class Fault:
     expected: Signature | None = None
     claims: tuple[str, ...] = ()
     silent: str = ""
+    cpu_only: str = ""
 
     def __post_init__(self) -> None:
         if sum(getattr(self, kind) is not None for kind in KINDS) != 1:

@@ -10,7 +10,7 @@ from replaycheck.json_files import write_json
 from replaycheck.schema.selftest import Selftest
 
 from .html import templates
-from .selftest_text import METRICS, counts, first_of, shown
+from .selftest_text import METRICS, confusion_line, counts, first_of, shown
 
 __all__ = ["selftest_page", "write_selftest"]
 
@@ -36,8 +36,14 @@ def write_selftest(out: Path, found: Selftest) -> Path:
 def selftest_page(found: Selftest) -> str:
     """The page as text; every string of a fault is escaped."""
     families = list(dict.fromkeys(row.family for row in found.faults))
-    return (
-        templates()
-        .get_template("selftest.html.j2")
-        .render(found=found, counts=counts(found), families=families, metrics=METRICS, shown=shown, first_of=first_of)
+    named = confusion_line(found.confusion) if found.confusion else ""
+    page = templates().get_template("selftest.html.j2")
+    return page.render(
+        found=found,
+        counts=counts(found),
+        families=families,
+        metrics=METRICS,
+        shown=shown,
+        first_of=first_of,
+        named=named,
     )

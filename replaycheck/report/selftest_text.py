@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from replaycheck.schema.selftest import AdmittedLine, FaultRow, Selftest
+from replaycheck.schema.selftest import AdmittedLine, Confusion, FaultRow, Selftest
 
-__all__ = ["METRICS", "counts", "first_of", "selftest_text", "shown"]
+__all__ = ["METRICS", "confusion_line", "counts", "first_of", "selftest_text", "shown"]
 
 METRICS: dict[str, str] = {
     "exact/logits-bits": "bits",
@@ -27,7 +27,7 @@ METRICS: dict[str, str] = {
 def selftest_text(found: Selftest) -> str:
     """The terminal's text; ends with a line feed."""
     parts = [*_admission(found.admission), *_matrix(found.faults), *_silent(found.faults), *_rest(found)]
-    return "\n".join([*parts, *_escaped(found), counts(found)]) + "\n"
+    return "\n".join([*parts, *_named(found), *_escaped(found), counts(found)]) + "\n"
 
 
 def counts(found: Selftest) -> str:
@@ -105,6 +105,25 @@ def _rest(found: Selftest) -> Iterator[str]:
             yield f"ALARM   {row.name}, where it changes nothing: {alarm}"
         for text in row.unlike:
             yield f"unlike  {row.name}: {text}"
+
+
+def _named(found: Selftest) -> Iterator[str]:
+    """The faults that the diagnosis didn't name right, and how often it did."""
+    if found.confusion is None:
+        return
+    for row in found.confusion.rows:
+        if row.answer not in ("right", "nothing seen"):
+            yield f"named   {row.fault}: {row.named} {row.confidence} where {row.code} is meant; {row.answer}"
+    yield confusion_line(found.confusion)
+
+
+def confusion_line(c: Confusion) -> str:
+    """The counts in a sentence."""
+    share = f"{100 * c.right / c.shown:.0f} %" if c.shown else "none"
+    return (
+        f"diagnosis: of {c.shown} cells that show a fault {c.right} named right ({share}), {c.unknown} unknown, "
+        f"{c.wrong} wrong and called likely, {c.confidently_wrong} wrong and called certain"
+    )
 
 
 def _escaped(found: Selftest) -> Iterator[str]:

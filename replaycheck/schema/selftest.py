@@ -79,6 +79,27 @@ class AdmittedLine(Record):
     also: tuple[str, ...]
 
 
+class NamedRow(Record):
+    """What the diagnosis called a planted fault, in one of its cells."""
+
+    fault: str
+    code: str = Field(description="what it should be called")
+    named: str = Field(description="what it was called; empty if nothing was seen")
+    confidence: str
+    answer: str = Field(description="right (also a more general or special code), unknown, wrong, confidently wrong, …")
+
+
+class Confusion(Record):
+    """How often the diagnosis is right, of the cells where a fault changes anything, on a small random model."""
+
+    rows: tuple[NamedRow, ...]
+    shown: int
+    right: int
+    unknown: int
+    wrong: int
+    confidently_wrong: int
+
+
 class Selftest(Record):
     schema_version: Literal[1] = 1
     model: str
@@ -88,6 +109,7 @@ class Selftest(Record):
     admission: tuple[AdmittedLine, ...]
     faults: tuple[FaultRow, ...]
     controls: tuple[ControlRow, ...]
+    confusion: Confusion | None = Field(default=None, description="null: not asked, as with --quick")
     seconds: dict[str, float] = Field(description="wall seconds by part; of this run, not of its result")
 
     @property

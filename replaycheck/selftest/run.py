@@ -11,9 +11,10 @@ from replaycheck.assets import model_dir
 from replaycheck.faults.fault import find_fault
 from replaycheck.faults.shipped import FAULTS
 from replaycheck.replay.pool import default_workers
-from replaycheck.schema.selftest import AdmittedLine, Selftest
+from replaycheck.schema.selftest import AdmittedLine, Confusion, Selftest
 
 from .admission import Caught, admission
+from .confusion import confusion
 from .matrix import QUICK, SEEDS, Job, control_rows, fault_rows, plan, run_jobs
 
 __all__ = ["Asked", "selftest"]
@@ -47,8 +48,7 @@ def selftest(asked: Asked, say: Say = lambda line: None) -> Selftest:
         UsageError: a fault or a gate file isn't there, or the record of admission can't be written.
     """
     names = asked.faults or (QUICK if asked.quick else tuple(FAULTS))
-    for name in names:
-        find_fault(name)
+    names = _here(names, asked.device, say)
     begin = monotonic()
     lines = admission(asked.gates, asked.model, say) if asked.admitting else []
     middle = monotonic()
@@ -57,6 +57,8 @@ def selftest(asked: Asked, say: Say = lambda line: None) -> Selftest:
     workers = asked.workers or default_workers(len(jobs))
     say(f"{len(names)} faults, {len(seeds)} seeds: {len(jobs)} jobs, {workers} workers")
     found = list(run_jobs(jobs, workers, say))
+    after = monotonic()
+    named = _named(asked, names, say)
     return Selftest(
         model=(asked.model or model_dir(None)).resolve().name,
         seeds=seeds,
@@ -65,8 +67,30 @@ def selftest(asked: Asked, say: Say = lambda line: None) -> Selftest:
         admission=_lines(lines),
         faults=fault_rows(names, found) if jobs else (),
         controls=control_rows(found),
-        seconds={"admission": round(middle - begin, 1), "matrix": round(monotonic() - middle, 1)},
+        confusion=named,
+        seconds={
+            "admission": round(middle - begin, 1),
+            "matrix": round(after - middle, 1),
+            "confusion": round(monotonic() - after, 1),
+        },
     )
+
+
+def _named(asked: Asked, names: Sequence[str], say: Say) -> Confusion | None:
+    """What the diagnosis calls the faults; it needs two seconds a fault, which the quick subset leaves out."""
+    if asked.quick or not asked.matrix:
+        return None
+    say("naming each fault")
+    return confusion(names)
+
+
+def _here(names: Sequence[str], device: str, say: Say) -> tuple[str, ...]:
+    """The faults that can be planted on the device; of the others it is said why not."""
+    found = [find_fault(name) for name in names]
+    left_out = [fault for fault in found if fault.cpu_only and device != "cpu"]
+    for fault in left_out:
+        say(f"{fault.name} isn't planted on {device}: {fault.cpu_only}")
+    return tuple(name for name, fault in zip(names, found, strict=True) if fault not in left_out)
 
 
 def _jobs(asked: Asked, names: Sequence[str], seeds: Sequence[int]) -> list[Job]:

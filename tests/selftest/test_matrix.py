@@ -127,3 +127,14 @@ def test_a_third_partys_fault_goes_through_the_command(tmp_path: Path, replayche
 
 def test_an_unknown_fault_is_a_usage_error(replaycheck: Callable[..., Any]) -> None:
     assert replaycheck("selftest", "--fault", "no-such-fault").code == 2
+
+
+def test_what_a_gpu_cannot_have_is_left_out_and_said() -> None:
+    from replaycheck.selftest.run import _here
+
+    said: list[str] = []
+    assert _here(("conv-late", "silu-missing"), "cuda", said.append) == ("conv-late",)
+    assert said == ["silu-missing isn't planted on cuda: the GPU's convolution always applies SiLU"]
+    assert _here(("conv-late", "silu-missing"), "cpu", said.append) == ("conv-late", "silu-missing")
+    (controls,) = [job for job in plan(("conv-late",), (0,), Path("m"), "cuda") if job.kind == "controls"]
+    assert "wide-sums" not in controls.names and "plain" in controls.names

@@ -101,6 +101,7 @@ FAULTS = (
         recipe=with_fields(conv_activation="none"),
         cells=(SHORT,),
         claims=("exact/logits-bits", "exact/restored-state"),
+        cpu_only="the GPU's convolution always applies SiLU",
     ),
     Fault(
         "conv-narrow",
