@@ -32,6 +32,7 @@ def arm_result(arm: Arm, recording: ArmRecording) -> ArmResult:
         recipe=arm.recipe,
         rollback=arm.rollback,
         ring=arm.ring,
+        ring_lag=arm.ring_lag,
         tensor_parallel=arm.tensor_parallel,
         activation=arm.activation,
         padding=arm.padding.slug if arm.padding else None,

@@ -62,7 +62,7 @@ def _with(group: Group, traces: tuple[Trace, ...]) -> Group:
 
 
 def _token_by_token(case: Case) -> Case | None:
-    return None if case.candidate.rollback is None else case.with_arms(rollback=None, ring=None)
+    return None if case.candidate.rollback is None else case.with_arms(rollback=None, ring=None, ring_lag=False)
 
 
 def _accepted(case: Case) -> Case | None:

@@ -108,7 +108,7 @@ def _key(arm: ArmResult) -> tuple[str, str, str]:
     activated = "" if arm.activation is Activation.INSIDE else f", activated {arm.activation}"
     padded = f", padded {arm.padding}" if arm.padding else ""
     windows = f", windows by {arm.rollback}" if arm.rollback else ""
-    ring = f" (ring of {arm.ring})" if arm.ring else ""
+    ring = f" ({'lagging ' if arm.ring_lag else ''}ring of {arm.ring})" if arm.ring else ""
     return f"{arm.history}-{arm.tail}{ranks}{activated}{padded}", answers + windows + ring, arm.policy
 
 

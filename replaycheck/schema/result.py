@@ -34,6 +34,7 @@ class ArmResult(Record):
     recipe: str
     rollback: Rollback | None = Field(default=None, description="how windows were undone; null: token by token")
     ring: int | None = Field(default=None, description="tokens in the ring of rollback replay, if it was given")
+    ring_lag: bool = Field(default=False, description="whether the slot's state lags behind by what is in the ring")
     tensor_parallel: int = Field(default=1, description="ranks that the heads are split over")
     activation: Activation = Field(default=Activation.INSIDE, description="where prefill activates beta and decay")
     padding: str | None = Field(
