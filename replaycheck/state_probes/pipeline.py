@@ -7,9 +7,10 @@ request that is over are free a step later. Recounted here from the plan's opera
 from __future__ import annotations
 
 from replaycheck.schedule.compile import compile_schedule
-from replaycheck.schedule.operations import Begin, GroupPlan, Run, Store
+from replaycheck.schedule.operations import Begin, End, GroupPlan, Run, Store, Swap
 from replaycheck.schedule.requests import plan_group
 from replaycheck.schedule.simulate import simulate
+from replaycheck.schedule.steps import Checkpoint
 from replaycheck.schema.arm import Compiler, PoolDtype, Rollback
 from replaycheck.schema.policy import VllmPolicy
 from replaycheck.schema.trace import Group
@@ -56,20 +57,31 @@ def _discarded(plan: GroupPlan) -> list[int]:
 
 
 def wrong_pipeline(plan: GroupPlan) -> str | None:
-    """What a plan does earlier than two steps in flight allow, or runs past an end more than once."""
+    """What a plan does earlier than two steps in flight allow, or runs past an end more than once.
+
+    A state may be hit one step after it was left only if its request was taken off in between: then nothing else was there
+    to launch, so the step's results were seen before the next one.
+    """
     left: dict[str, int] = {}
+    off: dict[int, int] = {}
     steps = 0
     for each in plan.operations:
         if isinstance(each, Run):
             left |= {take.checkpoint.name: steps for span in each.spans for take in span.takes}
             steps += 1
-        elif isinstance(each, Begin) and each.restore and steps - left[each.restore.name] < 2:
+        elif isinstance(each, End) or (isinstance(each, Swap) and each.out):
+            off[each.request] = steps
+        elif isinstance(each, Begin) and each.restore and _early(each.restore, left, off, steps):
             return f"step {steps} hits {each.restore.name}, which step {left[each.restore.name]} leaves"
         elif isinstance(each, Store):
             state = each.stored.take.checkpoint
             if state.position > plan.requests[each.request].computed_end:
                 return f"{state.name} is stored, with a token that was discarded"
     return _wrong_ends(plan)
+
+
+def _early(state: Checkpoint, left: dict[str, int], off: dict[int, int], steps: int) -> bool:
+    return steps - left[state.name] < 2 and off.get(state.request, 0) <= left[state.name]
 
 
 def _wrong_ends(plan: GroupPlan) -> str | None:

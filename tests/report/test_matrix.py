@@ -17,5 +17,8 @@ def test_no_two_cells_of_a_suite_share_a_place(name: str) -> None:
     """Two that did would hide one of them, and the terminal's table couldn't say which."""
     arms, cells = expand(parse_suite(assets.presets()[name]))
     by_name = {arm.name: arm for arm in arms}
-    places = [(_key(arm_result(arm := by_name[cell.candidate], ArmRecording("t", (), ()))), arm.pool, cell.effect) for cell in cells]
+    places = [
+        (_key(arm_result(arm := by_name[cell.candidate], ArmRecording("t", (), ()))), arm.pool, cell.effect)
+        for cell in cells
+    ]
     assert len(set(places)) == len(places)
