@@ -62,13 +62,26 @@ def write_admission(
     suite_digest: str,
     versions: Mapping[str, str],
 ) -> Path:
-    """Write the record of ``loaded``: ``admitted`` by gate name, for the model and suite that selftest ran."""
+    """Write the record of ``loaded``: ``admitted`` by gate name, for the model and suite that selftest ran.
+
+    A record that differs in versions alone, which are for information, stays: a test run changes no file of a checkout.
+    """
     path = admission_path(loaded.path)
     record = Admission(
         model_digest=model_digest, suite_digest=suite_digest, gates=dict(admitted), versions=dict(versions)
     )
-    write_json(path, record)
+    there = _readable(path)
+    if there is None or there.model_copy(update={"versions": record.versions}) != record:
+        write_json(path, record)
     return path
+
+
+def _readable(path: Path) -> Admission | None:
+    """The record that is there; None for a damaged one, too, which is written anew."""
+    try:
+        return read_admission(path)
+    except UsageError:
+        return None
 
 
 def check_admission(

@@ -192,3 +192,16 @@ def test_no_gate_at_all_is_vacuous(tmp_path: Path) -> None:
 )
 def test_precedence_of_exit_codes(codes: list[int], expected: int) -> None:
     assert exit_code(map(ExitCode, codes)) == expected
+
+
+def test_a_record_is_written_anew_for_what_was_seen_and_not_for_versions_alone(mine: LoadedGates) -> None:
+    seen = {gate.name: admit(gate, 0.0, 3.0) for gate in mine.gates.gate}
+    path = write_admission(mine, seen, "m1", "s1", {"torch": "2"})
+    first = path.read_bytes()
+    write_admission(mine, seen, "m1", "s1", {"torch": "3"})
+    assert path.read_bytes() == first
+    write_admission(mine, seen, "m2", "s1", {"torch": "3"})
+    assert path.read_bytes() != first
+    path.write_text("{")
+    write_admission(mine, seen, "m1", "s1", {"torch": "2"})
+    assert path.read_bytes() == first
