@@ -1,0 +1,1 @@
+"""Trees of turns: read, write, validate, import, export, describe, draw like others; the suites that ship. No torch."""
