@@ -6,11 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special, stats
 
 from replaycheck.errors import InternalError
 
-__all__ = ["CONFIDENCE", "Interval", "cluster_t", "proportion", "upper_bound"]
+from .estimate import Estimated
+
+__all__ = ["CONFIDENCE", "Interval", "cluster_t", "fieller", "mean_of", "proportion", "rate", "upper_bound"]
 
 CONFIDENCE = 0.95
 """Of every interval, by convention; gates of equivalence use their own."""
@@ -29,8 +31,44 @@ def cluster_t(means: NDArray[np.float64], confidence: float = CONFIDENCE) -> Int
     n = len(means)
     if n < 2:
         return None
-    half = stats.t.ppf((1 + confidence) / 2, n - 1) * means.std(ddof=1) / np.sqrt(n)
+    half = special.stdtrit(n - 1, (1 + confidence) / 2) * means.std(ddof=1) / np.sqrt(n)
     return Interval(float(means.mean() - half), float(means.mean() + half))
+
+
+def mean_of(values: NDArray[np.float64], confidence: float = CONFIDENCE) -> Estimated:
+    """Mean of one number a cluster [n] with Student's t interval, which n < 2 doesn't have; None for n = 0."""
+    if not len(values):
+        return Estimated(None, 0, "mean: no value")
+    low, high = cluster_t(values, confidence) or (None, None)
+    return Estimated(float(values.mean()), len(values), f"cluster-t, {confidence:.0%}", low, high)
+
+
+def fieller(
+    numerator: NDArray[np.float64], denominator: NDArray[np.float64], confidence: float = CONFIDENCE
+) -> Estimated:
+    """Mean of ``numerator`` over mean of ``denominator``, paired by cluster [n], with Fieller's interval.
+
+    It holds the r at which Student's t doesn't reject mean(numerator - r·denominator) = 0, so that tests of a ratio and
+    their interval say the same (Fieller 1954, J. R. Stat. Soc. B 16). Where the denominator isn't clearly above 0 that
+    set has no end, and both sides are None.
+    """
+    n = len(numerator)
+    if n != len(denominator):
+        raise InternalError(f"{n} numerators and {len(denominator)} denominators can't be paired by cluster")
+    if n == 0 or denominator.mean() == 0:
+        return Estimated(None, n, "ratio of means: the denominator is 0")
+    a, b = float(numerator.mean()), float(denominator.mean())
+    method = f"ratio of means, Fieller's t, {confidence:.0%}"
+    if n < 2:
+        return Estimated(a / b, n, method)
+    (aa, ab), (_, bb) = np.cov(numerator, denominator) * special.stdtrit(n - 1, (1 + confidence) / 2) ** 2 / n
+    # (a - r·b)² = aa - 2·r·ab + r²·bb, a quadratic in r.
+    square, middle, rest = b * b - bb, a * b - ab, a * a - aa
+    inside = max(middle * middle - square * rest, 0.0)
+    if square <= 0:
+        return Estimated(a / b, n, method)
+    low, high = (float((middle + side * np.sqrt(inside)) / square) for side in (-1, 1))
+    return Estimated(a / b, n, method, low, high)
 
 
 def upper_bound(events: int, n: int, confidence: float = CONFIDENCE) -> float:
@@ -56,6 +94,13 @@ def proportion(events: int, n: int, confidence: float = CONFIDENCE) -> Interval:
     outside = (1 - confidence) / 2
     low = float(stats.beta.ppf(outside, events, n - events + 1))
     return Interval(low, upper_bound(events, n, 1 - outside))
+
+
+def rate(events: int, n: int, confidence: float = CONFIDENCE) -> Estimated:
+    """Share of events with its exact interval: exact-zero mode counts mismatches and prints the bound of none in n."""
+    low, high = proportion(events, n, confidence)
+    side = "one-sided" if events == 0 else "two-sided"
+    return Estimated(events / n, n, f"exact binomial, {confidence:.0%} {side}", low, high)
 
 
 def _check(events: int, n: int) -> None:

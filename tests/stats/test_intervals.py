@@ -1,4 +1,4 @@
-"""Intervals, quantiles and survival against closed forms and against scipy by another road."""
+"""Intervals and quantiles against closed forms and against scipy by another road."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import pytest
 from scipy import stats
 
 from replaycheck.errors import InternalError
-from replaycheck.stats.intervals import cluster_t, proportion, upper_bound
+from replaycheck.stats.intervals import cluster_t, fieller, mean_of, proportion, rate, upper_bound
 from replaycheck.stats.quantiles import quantiles
-from replaycheck.stats.survival import survival
 
 
 def test_cluster_t_of_two_values_is_the_closed_form() -> None:
@@ -67,29 +66,45 @@ def test_quantiles_are_observed_values() -> None:
     assert quantiles(np.array([])) == {}
 
 
-def test_survival_of_a_textbook_case() -> None:
-    """Deaths at 1, 3 and 4, censored at 2 and 5: 4/5, then 4/5·2/3, then 4/5·2/3·1/2."""
-    curve = survival(np.array([1, 2, 3, 4, 5]), np.array([False, True, False, False, True]))
-    assert list(curve.tokens) == [1, 2, 3, 4, 5]
-    assert np.allclose(curve.share, [4 / 5, 4 / 5, 8 / 15, 4 / 15, 4 / 15])
-    assert list(curve.at_risk) == [5, 4, 3, 2, 1]
-    assert list(curve.censored) == [2, 5]
-    assert (curve.at(0), curve.at(1), curve.at(100)) == pytest.approx((1, 4 / 5, 4 / 15))
-    assert curve.median() == 4
-    assert curve.restricted_mean(4) == pytest.approx(1 + 4 / 5 + 4 / 5 + 8 / 15)
-    assert curve.restricted_mean(10) == pytest.approx(1 + 4 / 5 + 4 / 5 + 8 / 15 + 6 * 4 / 15)
+def test_a_mean_carries_its_interval_n_and_method() -> None:
+    values = np.random.default_rng(0).normal(size=12)
+    found = mean_of(values)
+    assert (found.low, found.high) == cluster_t(values)
+    assert (found.value, found.n, found.method) == (values.mean(), 12, "cluster-t, 95%")
+    assert mean_of(np.array([2.0])).low is None
+    assert mean_of(np.array([])).value is None
 
 
-def test_survival_without_a_divergence_stays_at_one() -> None:
-    curve = survival(np.array([5, 7]), np.array([True, True]))
-    assert curve.at(100) == 1
-    assert curve.median() is None
-    assert curve.restricted_mean(6) == 6
+def test_a_rate_of_nothing_in_ten_still_allows_26_percent() -> None:
+    """statistics.md C.2 has 30.8 %, the two-sided bound; no event can't lie below 0, so ours is one-sided."""
+    found = rate(0, 10)
+    assert (found.value, found.low, found.high) == (0, 0, pytest.approx(1 - 0.05**0.1))
+    assert stats.binomtest(0, 10).proportion_ci(0.95).high == pytest.approx(0.308, abs=5e-4)
+    assert "one-sided" in found.method
+    assert "two-sided" in rate(1, 10).method
 
 
-def test_survival_matches_the_share_of_an_exponential_with_censoring() -> None:
-    rng = np.random.default_rng(0)
-    true, limit = rng.exponential(1700, 4000), 1000  # statistics.md C.4: the mean of the diverged ones alone is 566
-    curve = survival(np.minimum(true, limit).astype(np.int64) + 1, true > limit)
-    # Binomial standard deviation of the share at 512 is 0.0069; four of them.
-    assert abs(curve.at(512) - math.exp(-512 / 1700)) < 4 * 0.0069
+def test_fieller_holds_the_ratios_that_a_t_test_does_not_reject() -> None:
+    rng = np.random.default_rng(1)
+    a, b = rng.exponential(1, 20), rng.exponential(1, 20) + 0.5
+    found = fieller(a, b)
+    assert found.low is not None and found.high is not None
+    for edge in (found.low, found.high):
+        assert stats.ttest_1samp(a - edge * b, 0).pvalue == pytest.approx(0.05, rel=1e-6)
+    assert stats.ttest_1samp(a - (found.low + found.high) / 2 * b, 0).pvalue > 0.05
+
+
+def test_fieller_of_a_denominator_that_may_be_zero_has_no_end() -> None:
+    a, b = np.ones(6), np.array([1.0, -1, 1, -1, 1, -0.5])
+    assert (fieller(a, b).low, fieller(a, b).high) == (None, None)
+    assert fieller(a, np.zeros(6)).value is None
+    with pytest.raises(InternalError, match="can't be paired"):
+        fieller(a, b[:5])
+
+
+@pytest.mark.parametrize(("n", "least", "most"), [(8, 0.79, 0.90), (64, 0.89, 0.95)])
+def test_coverage_with_heavy_tails_is_below_the_nominal_one(n: int, least: float, most: float) -> None:
+    """statistics.md C.0: .85 at 8 clusters, .92 at 64 (2 standard deviations of 600 replicates are .03 and .02)."""
+    values = np.exp(np.random.default_rng(n).normal(size=(600, n)))
+    inside = [low < math.exp(0.5) < high for low, high in (cluster_t(each) or (0, 0) for each in values)]
+    assert least < np.mean(inside) < most

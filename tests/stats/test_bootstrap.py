@@ -1,0 +1,117 @@
+"""Cluster bootstrap: against scipy's where that can do it, and by its coverage."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from replaycheck.errors import InternalError
+from replaycheck.stats import bootstrap
+from replaycheck.stats.bootstrap import cluster_bootstrap, pooled_quantile, ratio_of_means
+from replaycheck.stats.estimate import Estimated
+
+
+def holds(found: Estimated, truth: float) -> bool:
+    return found.low is not None and found.high is not None and found.low <= truth <= found.high
+
+
+def test_a_ratio_has_the_bca_interval_of_scipy() -> None:
+    rng = np.random.default_rng(2)
+    a, b = rng.lognormal(0, 1, 40), rng.lognormal(0.2, 0.5, 40)
+    found = ratio_of_means(a, b)
+    theirs = stats.bootstrap(
+        (a, b), lambda x, y, axis: x.mean(axis) / y.mean(axis), paired=True, method="BCa", rng=np.random.default_rng(0)
+    ).confidence_interval
+    assert found.value == pytest.approx(a.mean() / b.mean())
+    assert "BCa" in found.method
+    # 2,000 and 9,999 resamples: the 2.5 % point moves by about 3 % of the interval's width.
+    width = theirs.high - theirs.low
+    assert (found.low, found.high) == pytest.approx(tuple(theirs), abs=0.1 * width)
+
+
+def test_the_same_seed_gives_the_same_interval_whatever_the_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = np.random.default_rng(0).random((2, 30))
+    first = ratio_of_means(a, b)
+    monkeypatch.setattr(bootstrap, "_BATCH", 7 * 30)
+    assert ratio_of_means(a, b) == first
+    assert ratio_of_means(a, b, seed=1) != first
+
+
+@pytest.mark.parametrize("level", [0.2, 0.5, 0.9, 0.999, 1.0])
+def test_a_pooled_quantile_is_that_of_the_drawn_clusters(level: float) -> None:
+    """Each row of counts against numpy on the values repeated that often."""
+    rng = np.random.default_rng(3)
+    cluster = np.sort(rng.integers(0, 6, 300))
+    values = rng.random(300) + cluster  # uneven: the largest values belong to one cluster
+    _, at, sizes = np.unique(cluster, return_inverse=True, return_counts=True)
+    counts = rng.multinomial(6, np.full(6, 1 / 6), 50).astype(float)
+    expected = [np.quantile(np.repeat(values, row[at].astype(int)), level, method="inverted_cdf") for row in counts]
+    assert bootstrap._quantile(values, at, sizes, level)(counts).tolist() == expected
+
+
+def test_quantiles_over_clusters_cover_and_those_over_tokens_do_not() -> None:
+    """Each trace has its own spread, so ten tokens of it are far from ten cases (statistics.md C.0: .24 instead of .92)."""
+    rng = np.random.default_rng(4)
+    cluster = np.repeat(np.arange(48), 10)
+
+    def noise(traces: int) -> np.ndarray:
+        return np.abs(np.exp(rng.normal(0, 1, (traces, 1))) * rng.normal(size=(traces, 10)))
+
+    truth = float(np.quantile(noise(100_000), 0.9))
+    sets = [noise(48).ravel() for _ in range(60)]
+    by_trace = np.mean([holds(pooled_quantile(each, cluster, 0.9), truth) for each in sets])
+    by_token = np.mean([holds(pooled_quantile(each, np.arange(each.size), 0.9), truth) for each in sets[:20]])
+    assert by_trace >= 0.83  # .93 less three standard deviations of 60 replicates, .033 each
+    assert by_token <= 0.7
+
+
+def test_ratios_cover() -> None:
+    rng = np.random.default_rng(5)
+    found = []
+    for _ in range(150):
+        common = rng.lognormal(0, 0.7, 32)
+        found.append(
+            ratio_of_means(0.8 * common * rng.lognormal(-0.02, 0.2, 32), common * rng.lognormal(-0.02, 0.2, 32))
+        )
+    assert np.mean([holds(each, 0.8) for each in found]) >= 0.88  # .94 less three standard deviations of .019
+
+
+def test_equal_values_give_a_point_where_scipy_gives_nan() -> None:
+    with np.errstate(invalid="ignore"), pytest.warns(stats.DegenerateDataWarning):
+        theirs = stats.bootstrap((np.zeros(9),), np.mean, rng=np.random.default_rng(0)).confidence_interval
+    assert np.isnan(theirs.low)
+    found = pooled_quantile(np.zeros(90), np.repeat(np.arange(9), 10), 0.999)
+    assert (found.value, found.low, found.high) == (0, 0, 0)
+    assert "exactly 0" in found.method
+    same = ratio_of_means(np.full(9, 3.0), np.full(9, 2.0))
+    assert (same.value, same.low, same.high) == (1.5, 1.5, 1.5)
+
+
+def test_where_bca_is_not_defined_percentiles_are_taken() -> None:
+    """Fewer clusters than the data's occur in every resample: the bias correction would be infinite."""
+    found = cluster_bootstrap(lambda counts: (counts > 0).sum(axis=1) * 1.0, 20, "clusters that occur")
+    assert found.method == "clusters that occur, cluster bootstrap (percentile), 95%"
+    assert found.value == 20
+    assert found.high is not None and found.high < 20  # 20·(1 - 1/e) = 12.6 on average
+
+
+def test_groups_left_out_estimate_the_same_skew(monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = np.random.default_rng(6).lognormal(0, 1, (2, 400))
+    single = ratio_of_means(a, b)
+    monkeypatch.setattr(bootstrap, "LEFT_OUT", 100)
+    grouped = ratio_of_means(a, b)
+    assert (grouped.low, grouped.high) == pytest.approx((single.low, single.high), rel=0.01)
+    assert grouped != single
+
+
+def test_what_has_no_ratio_or_interval_says_so() -> None:
+    assert ratio_of_means(np.ones(3), np.zeros(3)).value is None
+    rare = ratio_of_means(np.ones(5), np.array([0.0, 0, 0, 0, 1]))
+    assert (rare.value, rare.low) == (5, None)
+    assert "undefined in" in rare.method
+    assert pooled_quantile(np.array([]), np.array([], np.int64), 0.5).value is None
+    one = ratio_of_means(np.ones(1), np.ones(1))
+    assert (one.value, one.low, one.high) == (1, None, None)
+    with pytest.raises(InternalError, match="can't be paired"):
+        ratio_of_means(np.ones(3), np.ones(2))

@@ -1,0 +1,85 @@
+"""Floors of number formats: against numpy's spacing, against rounded values, and the bounds that are refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from replaycheck.errors import InternalError, UsageError
+from replaycheck.stats.precision import LogprobPrecision, detect, require_above
+
+LOGPROB = -np.random.default_rng(0).exponential(3, 400)
+
+
+def bf16(values: np.ndarray) -> np.ndarray:
+    return np.asarray((values.astype(np.float32).view(np.uint32) & 0xFFFF0000).view(np.float32), np.float64)
+
+
+@pytest.mark.parametrize(("kind", "dtype"), [("fp64", np.float64), ("fp32", np.float32), ("fp16", np.float16)])
+@pytest.mark.parametrize("size", [0.3, 1.0, 2.0, 10.0, 20.0])
+def test_a_step_is_numpys_spacing(kind: str, dtype: type[np.floating], size: float) -> None:
+    assert LogprobPrecision(kind).step(size) == float(np.spacing(dtype(size)))  # type: ignore[arg-type]
+
+
+def test_a_step_of_bf16_is_two_to_the_16_of_fp32() -> None:
+    assert LogprobPrecision("bf16").step(10) == 2**16 * LogprobPrecision("fp32").step(10)
+
+
+@pytest.mark.parametrize(("size", "floor"), [(2, 2.8e-14), (10, 4.5e-13), (20, 1.8e-12)])
+def test_one_step_of_fp32_in_k3(size: float, floor: float) -> None:
+    """statistics.md C.3. k3 = expm1(x) - x is x² / 2 to 1e-7 of it at such x."""
+    assert LogprobPrecision("fp32").k3_floor(size) == pytest.approx(floor, rel=0.02)
+
+
+def test_four_decimals_of_one_side_cost_4e_10_on_average() -> None:
+    precision = LogprobPrecision("decimals", 4)
+    x = np.round(LOGPROB, 4) - LOGPROB
+    assert np.mean(np.expm1(x) - x) == pytest.approx(precision.k3_mean_floor(sides=1), rel=0.15)
+    assert precision.k3_mean_floor(sides=1) == pytest.approx(4e-10, rel=0.05)
+    assert precision.k3_mean_floor() == 2 * precision.k3_mean_floor(sides=1)
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        (LOGPROB, "fp64"),
+        (LOGPROB.astype(np.float32).astype(float), "fp32"),
+        (LOGPROB.astype(np.float16).astype(float), "fp16"),
+        (bf16(LOGPROB), "bf16"),
+        (np.round(LOGPROB, 4), "4 decimals"),
+        (np.round(LOGPROB, 2), "2 decimals"),
+        (np.round(LOGPROB, 4).astype(np.float32).astype(float), "4 decimals"),
+        (np.append(np.round(LOGPROB, 3), [-np.inf, np.nan]), "3 decimals"),
+        (np.array([]), "fp64"),
+    ],
+)
+def test_the_precision_is_read_from_the_values(values: np.ndarray, said: str) -> None:
+    assert str(detect(values)) == said
+
+
+def test_two_rounded_values_differ_by_up_to_a_step_and_no_more() -> None:
+    for precision, rounded in (
+        (LogprobPrecision("decimals", 4), np.round(LOGPROB, 4)),
+        (LogprobPrecision("bf16"), None),
+    ):
+        other = LOGPROB + 1e-12
+        cut = bf16(LOGPROB) if rounded is None else rounded
+        difference = np.abs(cut - (bf16(other) if rounded is None else np.round(other, 4)))
+        assert difference.max() <= precision.dlogp_floor(float(np.abs(LOGPROB).max())) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("metric", ["dlogp", "k3", "k3_mean"])
+def test_a_bound_under_the_floor_is_refused_and_one_on_it_is_not(metric: str) -> None:
+    precision = LogprobPrecision("decimals", 4)
+    floor = {"dlogp": 1e-4, "k3": 5e-9, "k3_mean": 1e-8 / 12}[metric]
+    require_above(floor * (1 + 1e-9), metric, precision)  # type: ignore[arg-type]
+    require_above(0.0, metric, precision)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="log-probabilities in 4 decimals can't show less than"):
+        require_above(floor / 2, metric, precision)  # type: ignore[arg-type]
+
+
+def test_only_decimals_have_decimals() -> None:
+    with pytest.raises(InternalError, match="only 'decimals'"):
+        LogprobPrecision("fp32", 4)
+    with pytest.raises(InternalError, match="only 'decimals'"):
+        LogprobPrecision("decimals")
