@@ -18,6 +18,7 @@ from replaycheck.compare.record import ArmRecording, ScoredTurn, StateAt, Writte
 from replaycheck.schedule.simulate import simulate
 from replaycheck.schedule.steps import Checkpoint, Commit, Compute, RequestPlan, Row, Schedule
 from replaycheck.schema.arm import Compiler, PoolDtype
+from replaycheck.subjects.protocol import Description
 
 __all__ = ["NullSubject", "factory"]
 
@@ -35,7 +36,7 @@ _TOKEN, _POSITION = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 
 
 class NullSubject:
-    """A subject without a model (see :mod:`replaycheck.subjects.choose`)."""
+    """A subject without a model (see :mod:`replaycheck.subjects.protocol`)."""
 
     name = "null"
     vocabulary = VOCABULARY
@@ -49,6 +50,18 @@ class NullSubject:
         self._stored = {pool: cast(live, pool) for pool in PoolDtype}
         self._shares = {pool: _shares(self._stored[pool], pool) for pool in PoolDtype}
         self._conv = draws.integers(0, 256, (STATES, len(LAYERS), 6)).astype(np.uint8)
+
+    def describe(self) -> Description:
+        """It runs whatever a schedule says, as the lab does."""
+        return Description(
+            self.name,
+            self.digest,
+            self.vocabulary,
+            states=True,
+            compilers=frozenset(Compiler),
+            deterministic=True,
+            parallel=True,
+        )
 
     def replay(self, schedules: Sequence[Schedule]) -> list[ArmRecording]:
         """A recording of each schedule."""

@@ -25,6 +25,7 @@ from replaycheck_kernels.precision import Precision
 from .batch import Result, run_rows
 from .network import Network, RowInput, Tap
 from .observer import Observer
+from .own_answers import OwnAnswers
 from .pool import TORCH_DTYPE, Pool
 from .rollback import Verify, kernel_name
 
@@ -54,6 +55,7 @@ class ArmRun:
         self._hits = 0
         self._tokens = 0
         self._nobodys: dict[int, int] = {}
+        self._own = OwnAnswers(schedule.requests) if schedule.experiment == "free" else None
 
     def next_rows(self) -> tuple[Row, ...]:
         """Do steps up to the next compute step; its rows, or none when the schedule is over."""
@@ -95,7 +97,8 @@ class ArmRun:
             self.observer.loaded(row, state)
         right += self._nobodys.get(id(row), 0)
         first, scored = before + first, before + scored
-        return RowInput(plan.seen_of(row), row.a, str(row.kernel), state, taps, first, verify, scored, left, right)
+        tokens = self._own.seen_of(row) if self._own else plan.seen_of(row)
+        return RowInput(tokens, row.a, str(row.kernel), state, taps, first, verify, scored, left, right)
 
     def _verify(self, row: Row) -> Verify | None:
         method = self.schedule.arm.rollback
@@ -118,6 +121,8 @@ class ArmRun:
         self._tokens += row.b - row.a
         for request in (row.request, *row.shared) if row.scored else ():
             self._logits[request].append(result.logits)
+        if self._own and row.scored:
+            self._own.take(row, result.logits)
 
     def _kernel(self, row: Row) -> str:
         kernel, verify = self.network.kernels[str(row.kernel)], self._verify(row)
@@ -149,9 +154,10 @@ class ArmRun:
             plan.turn,
             plan.cluster,
             positions,
-            np.array(plan.tokens[plan.prompt : plan.end], np.int32),
+            self._own.answer(index) if self._own else np.array(plan.tokens[plan.prompt : plan.end], np.int32),
             torch.cat(self._logits[index]).to(torch.float32).cpu().numpy(),
             plan.start if restored else None,
+            history=self._own.history(index) if self._own else None,
         )
 
     def _restored(self, row: Row) -> StateAt:

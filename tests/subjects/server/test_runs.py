@@ -1,0 +1,191 @@
+"""The whole line against a toy server: pass, fail, vacuous, inconclusive or environment, each for its reason."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from replaycheck.bench.sessions import Shape, write_sessions
+from replaycheck.subjects.choose import find_subject
+from replaycheck.subjects.server.http import Limits
+from replaycheck.subjects.server.settings import ServerSettings
+from tests.subjects.toy_model import CacheFaults
+from tests.subjects.toy_server import ToyServer, WireFaults, serving
+
+Run = Callable[..., Any]
+
+GROUPS = 4
+
+ALL = ("--subject-option", "block=16", "--subject-option", "top=160")
+"""The whole vocabulary, so that no scored token is missing."""
+
+
+@pytest.fixture(scope="module")
+def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Sessions whose second prompts are longer than four blocks of 16."""
+    path = tmp_path_factory.mktemp("toy") / "sessions.jsonl"
+    write_sessions(path, GROUPS, Shape(turns=2, prompt=36, answer=3))
+    return path
+
+
+@pytest.fixture
+def run(replaycheck: Run, traces: Path, tmp_path: Path) -> Run:
+    def start(server: ToyServer, *more: object, subject: str = "vllm") -> Any:
+        find_subject.cache_clear()
+        words = ("--subject", subject, "--url", server.url, "--traces", traces, "--out", tmp_path / "run")
+        return replaycheck("run", *words, "--subject-option", "score=2", *ALL, *more)
+
+    return start
+
+
+def result(tmp_path: Path) -> dict[str, Any]:
+    return dict(json.loads((tmp_path / "run" / "result.json").read_text()))
+
+
+PINNED = ("--subject-option", "grid=block")
+
+
+@pytest.mark.parametrize("more", [(), PINNED])
+def test_a_clean_cache_passes_with_every_hit_proven(run: Run, tmp_path: Path, more: tuple[str, ...]) -> None:
+    with serving() as server:
+        assert run(server, *more).code == 0
+    found = result(tmp_path)
+    warm = found["arms"][-1]
+    assert warm["hits"]["as expected"] == GROUPS
+    assert warm["proven_hits"] == warm["expected_hits"] == GROUPS
+    assert found["cells"][0]["effect"] == ("state" if more else "total")
+    assert found["cells"][0]["abs_dlogp"]["max"] == 0
+    assert found["floor"]["measures"][0]["positions"]
+
+
+def test_two_runs_are_the_same_to_the_byte(run: Run, tmp_path: Path) -> None:
+    kept = []
+    for _ in range(2):
+        with serving() as server:
+            assert run(server).code == 0
+        kept.append((tmp_path / "run" / "result.json").read_bytes())
+        (tmp_path / "run").rename(tmp_path / f"run{len(kept)}")
+    assert kept[0] == kept[1]
+    assert b"127.0.0.1" not in kept[0]
+
+
+def test_a_rounded_state_fails_where_cold_is_cut_alike(run: Run, tmp_path: Path) -> None:
+    with serving(CacheFaults(rounded=True)) as server:
+        assert run(server, *PINNED).code == 1
+    assert result(tmp_path)["cells"][0]["bits_differ"] > 0
+
+
+def test_a_rounded_state_can_not_be_told_from_other_cuts_without_a_split(run: Run, tmp_path: Path) -> None:
+    with serving(CacheFaults(rounded=True)) as server:
+        assert run(server).code == 6
+    gate = result(tmp_path)["gates"][0]
+    assert gate["verdict"] == "inconclusive"
+    assert "without a split arm" in gate["sentence"]
+
+
+@pytest.mark.parametrize("fault", [CacheFaults(stale=True), CacheFaults(late=True)])
+def test_another_state_fails_in_any_case(run: Run, fault: CacheFaults) -> None:
+    with serving(fault) as server:
+        assert run(server).code == 1
+
+
+@pytest.mark.parametrize("fault", [CacheFaults(never=True), CacheFaults(silent=True)])
+def test_without_a_proven_hit_nothing_is_proven(run: Run, tmp_path: Path, fault: CacheFaults) -> None:
+    with serving(fault) as server:
+        assert run(server).code == 5
+    assert result(tmp_path)["cells"][0]["vacuous"]
+
+
+def test_controls_give_a_floor(run: Run, tmp_path: Path) -> None:
+    with serving() as server:
+        assert run(server, "--subject-option", "batch=2").code == 0
+    assert {measure["control"] for measure in result(tmp_path)["floor"]["measures"]} >= {"repeat", "batch"}
+
+
+def test_sglang_speaks_its_own_api(run: Run, tmp_path: Path) -> None:
+    with serving() as server:
+        assert run(server, subject="sglang").code == 0
+        paths = {path for path, _, _ in server.requests}
+    assert {"/generate", "/flush_cache"} <= paths
+    assert result(tmp_path)["arms"][-1]["proven_hits"] == GROUPS
+
+
+def test_the_key_is_in_every_request_and_in_no_file(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REPLAYCHECK_API_KEY", "sk-very-secret")
+    with serving() as server:
+        run(server)
+        assert all(headers["Authorization"] == "Bearer sk-very-secret" for _, _, headers in server.requests)
+    files = [path for path in (tmp_path / "run").rglob("*") if path.is_file()]
+    assert files and not any(b"sk-very-secret" in path.read_bytes() for path in files)
+
+
+@pytest.mark.parametrize(
+    ("wire", "words"),
+    [
+        (WireFaults(dies=True), "the connection broke"),
+        (WireFaults(stalls=3.0), "no answer for 1 s"),
+        (WireFaults(truncates=True), "the connection broke"),
+        (WireFaults(status=500), 'error 500: {"error": "it is broken"}'),
+        (WireFaults(other_prompt=True), "another prompt"),
+        (WireFaults(choices=True), "choices [1, 0] came back"),
+        (WireFaults(positive=True), "can't be above 0"),
+        (WireFaults(version="0.24.1"), "its version changed in mid-run, from '0.24.0' to '0.24.1'"),
+        (WireFaults(not_json=True), "isn't JSON"),
+        (WireFaults(redirect="http://127.0.0.1:1/elsewhere"), "isn't followed"),
+    ],
+)
+def test_a_server_that_breaks_in_mid_run_leaves_what_was_done(
+    run: Run, tmp_path: Path, wire: WireFaults, words: str
+) -> None:
+    """A group takes 2 turns × 2 positions × 2 arms and 2 whole answers: 20 completions are two groups, and not all."""
+    from dataclasses import replace
+
+    with serving(None, replace(wire, after=20)) as server:
+        outcome = run(server, "--subject-option", "timeout=1")
+    assert outcome.code == 4
+    assert words in outcome.err
+    assert "--resume" in outcome.err
+    assert list((tmp_path / "run" / "observations").glob("*.parquet"))
+    assert not (tmp_path / "run" / "result.json").exists()
+
+
+def test_a_run_goes_on_when_the_server_is_back(run: Run, replaycheck: Run, traces: Path, tmp_path: Path) -> None:
+    with serving(None, WireFaults(after=20, dies=True)) as server:
+        assert run(server).code == 4
+    done = set((tmp_path / "run" / "observations").glob("*.parquet"))
+    find_subject.cache_clear()
+    with serving() as server:
+        words = ("--subject", "vllm", "--url", server.url, "--traces", traces, "--resume", tmp_path / "run")
+        assert replaycheck("run", *words, "--subject-option", "score=2", *ALL).code == 0
+    assert 0 < len(done) < GROUPS == len(result(tmp_path)["cells"]) * GROUPS
+    assert result(tmp_path)["summary"]["traces"] == GROUPS
+
+
+def test_an_answer_without_end_is_cut_off(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ServerSettings, "limits", Limits(body=15_000))
+    with serving(None, WireFaults(after=20, oversize=20_000)) as server:
+        outcome = run(server)
+    assert outcome.code == 4, outcome.err
+
+
+@pytest.mark.parametrize("wire", [WireFaults(fewer=True), WireFaults(no_top=True), WireFaults(null=True)])
+def test_left_out_log_probabilities_prove_nothing(run: Run, tmp_path: Path, wire: WireFaults) -> None:
+    with serving(None, wire) as server:
+        assert run(server).code == 5
+    cell = result(tmp_path)["cells"][0]
+    assert cell["missing"] == cell["positions"]
+    assert cell["abs_dlogp"] == {}
+
+
+def test_nan_is_a_failure_and_not_missing(run: Run, tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    with serving(None, replace(WireFaults(nan=True), after=12)) as server:
+        assert run(server, *PINNED).code == 1
+    cell = result(tmp_path)["cells"][0]
+    assert cell["not_finite"] > 0
+    assert cell["missing"] == 0

@@ -1,0 +1,257 @@
+"""A local server that speaks enough of vLLM's, SGLang's and OpenAI's API for a toy model, and can break in every way."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import numpy as np
+
+from .toy_model import CacheFaults, ToyEngine
+
+
+@dataclass(frozen=True)
+class WireFaults:
+    """What goes wrong on the wire; ``after``: completions that go well before.
+
+    dies: the connection is closed without an answer. stalls: seconds of silence. truncates: half of the body. status: an
+    error of that number. other_prompt: the answer is to another prompt. choices: two of them, out of order. nan, null:
+    instead of the log-probabilities. fewer: none of them. no_top: an empty list beside 0.0. positive: one above 0.
+    version: another one. oversize: bytes of padding. not_json: an HTML page. redirect: to another place.
+    """
+
+    after: int = 0
+    dies: bool = False
+    stalls: float = 0.0
+    truncates: bool = False
+    status: int = 0
+    other_prompt: bool = False
+    choices: bool = False
+    nan: bool = False
+    null: bool = False
+    fewer: bool = False
+    no_top: bool = False
+    positive: bool = False
+    version: str = ""
+    oversize: int = 0
+    not_json: bool = False
+    redirect: str = ""
+
+
+class ToyServer:
+    """Serves on loopback while it is used as a context.
+
+    Args:
+        plain: without vLLM's extensions, as any OpenAI-compatible endpoint.
+    """
+
+    def __init__(
+        self,
+        cache: CacheFaults | None = None,
+        wire: WireFaults | None = None,
+        block: int = 16,
+        plain: bool = False,
+        name: str = "toy",
+    ) -> None:
+        self.engine = ToyEngine(block, cache)
+        self.faults = cache or CacheFaults()
+        self.wire = wire or WireFaults()
+        self.plain = plain
+        self.name = name
+        self.requests: list[tuple[str, Any, dict[str, str]]] = []
+        self.completions = 0
+        self.lock = threading.Lock()
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._server.daemon_threads = True
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    @property
+    def broken(self) -> bool:
+        return self.completions > self.wire.after
+
+    def __enter__(self) -> ToyServer:
+        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def completion(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """As vLLM answers /v1/completions."""
+        tokens = tuple(asked["prompt"])
+        salt = "" if self.plain else asked.get("cache_salt", "")
+        scores_prompt = "prompt_logprobs" in asked and not self.plain
+        covered, state = self.engine.prompt(salt, tokens, read=not scores_prompt)
+        made, said = self._decode(state, asked["max_tokens"], asked.get("logprobs") or 0)
+        choice: dict[str, Any] = {"index": 0, "text": "?", "finish_reason": "length", "logprobs": _listed(made, said)}
+        if not self.plain:
+            choice |= {"token_ids": made, "prompt_token_ids": list(tokens)}
+        if scores_prompt:
+            choice["prompt_logprobs"] = self._prompt(tokens, asked["prompt_logprobs"])
+        details = None if self.faults.silent else {"cached_tokens": covered}
+        usage = {"prompt_tokens": len(tokens), "completion_tokens": len(made), "prompt_tokens_details": details}
+        return {"id": "toy", "object": "text_completion", "model": self.name, "choices": [choice], "usage": usage}
+
+    def generation(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """As SGLang answers /generate."""
+        tokens = tuple(asked["input_ids"])
+        covered, state = self.engine.prompt("", tokens)
+        made, said = self._decode(state, asked["sampling_params"]["max_new_tokens"], asked.get("top_logprobs_num", 0))
+        meta = {
+            "cached_tokens": covered,
+            "prompt_tokens": len(tokens),
+            "output_token_logprobs": [[lp, token, None] for token, lp, _ in said],
+            "output_top_logprobs": [[[lp, token, None] for token, lp in top.items()] for _, _, top in said],
+            "output_token_ids_logprobs": [
+                [[self._of(state, token), token, None] for token in asked.get("token_ids_logprob") or ()]
+            ],
+        }
+        return {"text": "?", "output_ids": made, "meta_info": meta}
+
+    def _of(self, state: np.ndarray[Any, Any], token: int) -> float:
+        return float(self.engine.model.logprobs(state)[token])
+
+    def _decode(
+        self, state: np.ndarray[Any, Any], new: int, top: int
+    ) -> tuple[list[int], list[tuple[int, float, dict[int, float]]]]:
+        made, said = [], []
+        for _ in range(new):
+            logprobs = self.engine.model.logprobs(state)
+            best = [int(each) for each in np.argsort(-logprobs, kind="stable")[:top]]
+            token = int(np.argmax(logprobs))
+            made.append(token)
+            said.append((token, float(logprobs[token]), {each: float(logprobs[each]) for each in best}))
+            state = self.engine.model.run(state, (token,))
+        return made, said
+
+    def _prompt(self, tokens: tuple[int, ...], top: int) -> list[Any]:
+        state = self.engine.model.run(np.zeros(24), tokens[:1])
+        found: list[Any] = [None]
+        for token in tokens[1:]:
+            logprobs = self.engine.model.logprobs(state)
+            best = {int(each) for each in np.argsort(-logprobs, kind="stable")[:top]} | {token}
+            found.append({str(each): {"logprob": float(logprobs[each]), "rank": 1} for each in best})
+            state = self.engine.model.run(state, (token,))
+        return found
+
+
+def _listed(made: list[int], said: list[tuple[int, float, dict[int, float]]]) -> dict[str, Any]:
+    return {
+        "tokens": [f"token_id:{token}" for token in made],
+        "token_logprobs": [logprob for _, logprob, _ in said],
+        "top_logprobs": [{f"token_id:{token}": value for token, value in top.items()} for _, _, top in said],
+        "text_offset": list(range(len(made))),
+    }
+
+
+def _spoilt(answer: dict[str, Any], wire: WireFaults) -> dict[str, Any]:
+    choice = answer["choices"][0]
+    said = choice["logprobs"]
+    if wire.other_prompt:
+        choice["prompt_token_ids"] = [*choice["prompt_token_ids"][:-1], 1]
+    if wire.choices:
+        answer["choices"] = [choice | {"index": 1}, choice]
+    if wire.nan or wire.null or wire.positive:
+        value = float("nan") if wire.nan else None if wire.null else 0.5
+        said["token_logprobs"] = [value for _ in said["token_logprobs"]]
+        said["top_logprobs"] = [dict.fromkeys(top, value) for top in said["top_logprobs"]]
+    if wire.fewer:
+        said["token_logprobs"], said["top_logprobs"] = [], []
+    if wire.no_top:
+        said["token_logprobs"], said["top_logprobs"] = [0.0], [{}]
+    if wire.oversize:
+        answer["padding"] = "x" * wire.oversize
+    return answer
+
+
+def _handler(toy: ToyServer) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, format: str, *args: object) -> None:
+            return
+
+        def do_GET(self) -> None:
+            toy.requests.append((self.path, None, dict(self.headers)))
+            if self.path == "/v1/models":
+                self._send({"object": "list", "data": [{"id": toy.name, "max_model_len": 4096}]})
+            elif self.path == "/version" and not toy.plain:
+                changed = toy.wire.version if toy.wire.version and toy.broken else ""
+                self._send({"version": changed or "0.24.0"})
+            elif self.path == "/get_server_info" and not toy.plain:
+                self._send({"version": "0.5.23", "page_size": 1, "mamba_ssm_dtype": "float32"})
+            elif self.path == "/get_model_info" and not toy.plain:
+                self._send({"model_path": toy.name})
+            else:
+                self._send({"error": "not found"}, 404)
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            asked = json.loads(body) if body else {}
+            toy.requests.append((self.path, asked, dict(self.headers)))
+            with toy.lock:
+                self._post(asked)
+
+        def _post(self, asked: dict[str, Any]) -> None:
+            if self.path in ("/reset_prefix_cache", "/flush_cache") and not toy.plain:
+                toy.engine.cache.states.clear()
+                self._send({"success": True})
+            elif self.path == "/v1/completions":
+                toy.completions += 1
+                self._complete(asked)
+            elif self.path == "/generate" and not toy.plain:
+                toy.completions += 1
+                self._send(toy.generation(asked))
+            else:
+                self._send({"error": "not found"}, 404)
+
+        def _complete(self, asked: dict[str, Any]) -> None:
+            wire = toy.wire
+            if not toy.broken:
+                self._send(toy.completion(asked))
+                return
+            if wire.dies:
+                self.close_connection = True
+                return
+            time.sleep(wire.stalls)
+            if wire.status:
+                self._send({"error": "it is broken"}, wire.status)
+            elif wire.redirect:
+                self._raw(b"", 307, {"Location": wire.redirect})
+            elif wire.not_json:
+                self._raw(b"<html>a proxy's page</html>", 200, {})
+            else:
+                raw = json.dumps(_spoilt(toy.completion(asked), wire)).encode()
+                self._raw(raw[: len(raw) // 2] if wire.truncates else raw, 200, {}, len(raw))
+                self.close_connection = wire.truncates
+
+        def _send(self, value: object, status: int = 200) -> None:
+            self._raw(json.dumps(value).encode(), status, {})
+
+        def _raw(self, raw: bytes, status: int, headers: dict[str, str], length: int | None = None) -> None:
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(raw) if length is None else length))
+            self.end_headers()
+            self.wfile.write(raw)
+
+    return Handler
+
+
+@contextmanager
+def serving(cache: CacheFaults | None = None, wire: WireFaults | None = None, **more: Any) -> Iterator[ToyServer]:
+    """A server on loopback, gone at the end."""
+    with ToyServer(cache, wire, **more) as server:
+        yield server
