@@ -13,7 +13,6 @@ from replaycheck.cli.progress import Progress
 
 if TYPE_CHECKING:
     from replaycheck.diagnose.shrink.command import Shrunk
-    from replaycheck.replay.settings import Settings
     from replaycheck.schema.bisect import Bisected
 
 __all__ = ["command"]
@@ -58,46 +57,17 @@ def command(
 
 
 def _shrink(path: Path, cell: str | None, out: Path | None, as_json: bool) -> int:
+    from replaycheck.cli.from_run import settings_of
     from replaycheck.diagnose.shrink.command import shrink
     from replaycheck.replay.store import open_run
 
     record = open_run(path)
-    found = shrink(_settings(path), record, out or path / "bisect", cell, Progress())
+    found = shrink(settings_of(path), record, out or path / "bisect", cell, Progress())
     if as_json:
         options.emit_json(_record(found).model_dump(mode="json"))
     else:
         click.echo(_text(found), nl=False)
     return 0 if found.fails else 1
-
-
-def _settings(path: Path) -> Settings:
-    """The settings of a run, from its own command line."""
-    from replaycheck.cli.run import command as run_command
-    from replaycheck.errors import UsageError
-    from replaycheck.replay.settings import resolve
-    from replaycheck.replay.store import open_run, read_environment
-    from replaycheck.subjects.lab.kernels import KernelChoice
-
-    words = list(read_environment(open_run(path)).command)
-    if "run" not in words:
-        raise UsageError(f"{str(path)!r} wasn't made by `replaycheck run`; give a run that was")
-    with run_command.make_context("run", words[words.index("run") + 1 :]) as context:
-        p = context.params
-    choice = KernelChoice(p["kernels"], p["kernels_path"], p["device"], p["autotune"])
-    settings, _ = resolve(
-        p["suite"],
-        p["preset"],
-        p["traces"],
-        p["model"],
-        p["recipe"],
-        p["gates"],
-        p["faults"],
-        p["seed"],
-        choice,
-        admitted=False,
-        subject=p["subject"],
-    )
-    return settings
 
 
 def _record(found: Shrunk) -> Bisected:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from replaycheck.cli.options import emit_json, example, gates_option, json_option
+from replaycheck.cli.options import emit_json, example, gates_option, github_option, json_option
 from replaycheck.text import printable
 
 if TYPE_CHECKING:
@@ -22,12 +22,14 @@ __all__ = ["command"]
 @click.argument("run", type=click.Path(path_type=Path))
 @gates_option
 @json_option
-def command(run: Path, gates: tuple[str, ...], as_json: bool) -> int:
+@github_option
+def command(run: Path, gates: tuple[str, ...], as_json: bool, github: bool | None) -> int:
     """Judge the saved run in folder RUN by gate files; without --gates by those that judged it first.
 
     The run isn't replayed and nothing is written. The exit code is that of the verdict.
     """
     from replaycheck.replay.rejudge import rejudge
+    from replaycheck.report.github_step import publish
 
     judged = rejudge(run, gates)
     for warning in judged.warnings:
@@ -37,6 +39,7 @@ def command(run: Path, gates: tuple[str, ...], as_json: bool) -> int:
         emit_json({"gates": results, "summary": judged.summary.model_dump(mode="json")})
     else:
         _show(judged.gates, judged.summary)
+    publish(github, judged.gates, judged.files, as_json)
     return judged.summary.exit_code
 
 

@@ -16,12 +16,14 @@ __all__ = ["command"]
 @click.argument("shards", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="SHARD...")
 @options.out_option
 @options.json_option
-def command(shards: tuple[Path, ...], out: Path | None, as_json: bool) -> int:
+@options.github_option
+def command(shards: tuple[Path, ...], out: Path | None, as_json: bool, github: bool | None) -> int:
     """Join the folders that `run --shard i/n` wrote, judge, and write a report.
 
     The result has the same bytes as that of the whole run. Needs neither the model nor the traces.
     """
     from replaycheck.replay.merge import merge
+    from replaycheck.report.github_step import publish
     from replaycheck.report.privacy import combined, mark_text
     from replaycheck.report.terminal import summary_text
     from replaycheck.report.write import write_all
@@ -35,4 +37,6 @@ def command(shards: tuple[Path, ...], out: Path | None, as_json: bool) -> int:
         options.emit_json(result.model_dump(mode="json"))
     else:
         click.echo(summary_text(result, record.path))
+    # The gate files lie where the shards ran.
+    publish(github, result.gates, {}, as_json, record.path / "summary.md")
     return result.summary.exit_code

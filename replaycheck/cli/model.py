@@ -1,4 +1,4 @@
-"""``replaycheck model``: the card of a model, and the training of the one that ships."""
+"""``replaycheck model``: the card of a model, its export, and the training of the one that ships."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FOLDER = click.Path(path_type=Path)
 
 @click.group(epilog=options.example("replaycheck model card"))
 def command() -> None:
-    """Show a model's card, or train the model that ships."""
+    """Show a model's card, export it, or train the model that ships."""
 
 
 @command.command(epilog=options.example("replaycheck model card", "replaycheck model card --json"))
@@ -97,6 +97,45 @@ def train(
     result = run(settings, say)
     for held_out in result.held_out:
         click.echo(f"{held_out.bits_per_byte:.3f} bits per byte on held-out blocks, window {held_out.window} tokens")
+    return 0
+
+
+@command.command(
+    epilog=options.example(
+        "replaycheck model export --out kimi-linear-ascii-7m.gguf",
+        "replaycheck model export --architecture mamba2 --architecture llama --out tiny",
+    )
+)
+@click.option(
+    "--format", "as_format", type=click.Choice(["gguf"]), default="gguf", show_default=True, help="GGUF is llama.cpp's."
+)
+@options.model_option
+@click.option(
+    "--architecture",
+    "architectures",
+    multiple=True,
+    metavar="NAME|all",
+    help="Tiny random models of llama.cpp's architectures instead, from --seed; repeatable. --out is then a folder.",
+)
+@options.seed_option
+@options.out_option
+def export(as_format: str, model: Path | None, architectures: tuple[str, ...], seed: int, out: Path | None) -> int:
+    """Write a model in the format of another engine."""
+    if out is None:
+        raise UsageError("--out is missing; give the file to write, or with --architecture a folder")
+    if architectures:
+        from replaycheck.model.gguf_tiny import names, write_tiny
+
+        for name in names() if "all" in architectures else architectures:
+            click.echo(f"{write_tiny(out, name, seed)}")
+        return 0
+    from replaycheck.assets import model_dir
+    from replaycheck.model.gguf_export import export_gguf
+
+    if out.exists():
+        raise UsageError(f"{str(out)!r} exists; give --out another file")
+    export_gguf(model or model_dir(None), out)
+    click.echo(f"{out}")
     return 0
 
 

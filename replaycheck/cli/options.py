@@ -7,16 +7,22 @@ checked by their readers, whose errors say more than click's.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from replaycheck.subjects.protocol import SubjectOptions
 
 __all__ = [
     "autotune_option",
     "device_option",
     "emit_json",
+    "engine_model_option",
     "example",
     "fault_option",
     "gates_option",
+    "github_option",
     "json_option",
     "kernels_option",
     "kernels_path_option",
@@ -28,7 +34,11 @@ __all__ = [
     "resume_option",
     "seed_option",
     "show_text_option",
+    "subject_option",
+    "subject_options",
+    "subject_settings_option",
     "traces_option",
+    "url_option",
     "workers_option",
 ]
 
@@ -42,6 +52,12 @@ out_option = click.option(
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object on stdout and nothing else there."
 )
+# github: bool | None
+github_option = click.option(
+    "--github/--no-github",
+    default=None,
+    help="Annotations, and a summary on the step's page. [default: on inside GitHub Actions]",
+)
 # show_text: bool
 show_text_option = click.option("--show-text", is_flag=True, help="Show tokens of imported traces in the report.")
 # seed: int
@@ -53,7 +69,9 @@ device_option = click.option(
     "--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True, help="Where the model computes."
 )
 # preset: str | None
-preset_option = click.option("--preset", metavar="NAME", help="A suite that ships: quick, ci or full. [default: quick]")
+preset_option = click.option(
+    "--preset", metavar="NAME", help="A suite that ships: quick, ci, full, kernel and others. [default: quick]"
+)
 # traces: tuple[str, ...]
 traces_option = click.option(
     "--traces", multiple=True, metavar="FILE", help="Traces instead of the suite's: a file or suite:NAME; repeatable."
@@ -111,6 +129,44 @@ workers_option = click.option(
 resume_option = click.option(
     "--resume", type=_PATH, metavar="DIR", help="Go on with an interrupted run in this folder."
 )
+# subject: str
+subject_option = click.option(
+    "--subject",
+    default="lab",
+    show_default=True,
+    metavar="NAME",
+    help="What is under test: lab, transformers, llamacpp, vllm, vllm-offline, sglang, openai, null or pkg.mod:factory.",
+)
+# url: str | None
+url_option = click.option("--url", metavar="URL", help="Where the server is, such as http://127.0.0.1:8000.")
+# engine_model: str | None
+engine_model_option = click.option(
+    "--engine-model", metavar="NAME", help="The name by which the server knows its model. [default: its only one]"
+)
+# subject_settings: tuple[str, ...]
+subject_settings_option = click.option(
+    "--subject-option",
+    "subject_settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="What else a subject takes, such as block=128; repeatable (docs/servers.md lists them).",
+)
+
+
+def subject_options(
+    url: str | None, model: Path | None, engine_model: str | None, device: str, settings: tuple[str, ...]
+) -> SubjectOptions:
+    """The four options above as one. Raises :class:`UsageError` for a setting that isn't NAME=VALUE."""
+    from replaycheck.errors import UsageError
+    from replaycheck.subjects.protocol import SubjectOptions
+
+    pairs = []
+    for each in settings:
+        name, equals, value = each.partition("=")
+        if not (name and equals):
+            raise UsageError(f"--subject-option {each!r}: give NAME=VALUE")
+        pairs.append((name, value))
+    return SubjectOptions(url, model, engine_model, device, tuple(pairs))
 
 
 def example(*lines: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 
-@click.group(epilog=options.example("replaycheck probe kernels", "replaycheck probe state --json"))
+@click.group(
+    epilog=options.example(
+        "replaycheck probe kernels", "replaycheck probe state --json", "replaycheck probe architectures"
+    )
+)
 def command() -> None:
     """Check kernels and state operations exactly, without traces."""
 
@@ -156,6 +160,55 @@ def state(
     else:
         click.echo(state_text(table), nl=False)
     return ExitCode.FAIL if table.broken else ExitCode.PASS
+
+
+@command.command(
+    epilog=options.example(
+        "replaycheck probe architectures --architecture lfm2 --only pieces",
+        "replaycheck probe architectures --architecture all --out reports/architectures",
+        "replaycheck probe architectures --architecture mamba2 --architecture bamba --dtype bf16 --json",
+    )
+)
+@click.option(
+    "--architecture",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="A model_type of transformers, or all: each with a recurrent or convolutional state, and controls. [default: all]",
+)
+@click.option("--only", multiple=True, metavar="PART", help="Operations with PART in their name; repeatable.")
+@click.option("--dtype", type=click.Choice(["fp32", "bf16"]), default="fp32", show_default=True, help="Of the models.")
+@options.seed_option
+@options.workers_option
+@options.out_option
+@options.json_option
+def architectures(
+    names: tuple[str, ...],
+    only: tuple[str, ...],
+    dtype: Literal["fp32", "bf16"],
+    seed: int,
+    workers: int | None,
+    out: Path | None,
+    as_json: bool,
+) -> int:
+    """The installed transformers' architectures against themselves: their cache's operations and the uncached forward.
+
+    Tiny random models, made here; nothing is downloaded. Each cell is exact, noise, a fault with its size and first wrong
+    token, refused by the library, or crashed. With --out, faults/ holds a program for each fault. Needs the extra [models].
+    """
+    from replaycheck.architectures.command import probe_architectures
+    from replaycheck.architectures.sweep import Request
+    from replaycheck.cli.progress import Progress
+    from replaycheck.probes.table import default_workers
+    from replaycheck.report.architectures_text import architectures_text
+
+    request = Request(names, dtype, only, seed, workers or default_workers())
+    table = probe_architectures(request, out, Progress())
+    if as_json:
+        options.emit_json(table.model_dump(mode="json"))
+    else:
+        click.echo(architectures_text(table), nl=False)
+    return ExitCode.FAIL if table.found("fault") else ExitCode.PASS
 
 
 def _print(probes: Sequence[ProbeResult]) -> None:

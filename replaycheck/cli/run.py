@@ -35,17 +35,22 @@ __all__ = ["command"]
     help="Work on a Ray cluster: ray://HOST:PORT, auto, or local. Needs the extra [cluster].",
 )
 @click.option("--shard", metavar="I/N", help="Replay every N-th part and judge nothing; `merge` joins shards.")
+@options.subject_option
+@options.url_option
+@options.engine_model_option
+@options.subject_settings_option
+@click.option("--free", is_flag=True, help="Run every arm on its own answers as well: where does what it says part?")
 @click.option(
-    "--subject",
-    default="lab",
-    show_default=True,
-    metavar="NAME",
-    help="What is under test: lab, null (computes nothing) or pkg.mod:factory.",
+    "--floor",
+    type=click.Path(path_type=Path),
+    metavar="FILE.json",
+    help="A floor that `replaycheck floor` stored. [default: the run measures its own]",
 )
 @options.out_option
 @options.resume_option
 @options.show_text_option
 @options.json_option
+@options.github_option
 @click.option(
     "--audit",
     type=click.Choice(["record", "raise"]),
@@ -53,6 +58,13 @@ __all__ = ["command"]
     show_default=True,
     help="A slot that doesn't hold what its label says: count it and go on, or stop with exit code 1.",
 )
+@click.option(
+    "--server-options",
+    metavar="sweep|NAME",
+    multiple=True,
+    help="With --subject llamacpp: try each option of its server on tiny models instead (docs/llamacpp.md).",
+)
+@click.option("--architecture", multiple=True, metavar="NAME", help="With --server-options: of these; repeatable.")
 @click.option("--dry-run", is_flag=True, help="Print who computes what in each arm and what it will take; run nothing.")
 @click.option(
     "--calibrate/--no-calibrate",
@@ -76,11 +88,19 @@ def command(
     cluster: str | None,
     shard: str | None,
     subject: str,
+    url: str | None,
+    engine_model: str | None,
+    subject_settings: tuple[str, ...],
+    free: bool,
+    floor: Path | None,
     out: Path | None,
     resume: Path | None,
     show_text: bool,
     as_json: bool,
+    github: bool | None,
     audit: str,
+    server_options: tuple[str, ...],
+    architecture: tuple[str, ...],
     dry_run: bool,
     calibrate: bool,
 ) -> int:
@@ -90,8 +110,11 @@ def command(
     """
     from dataclasses import replace
 
+    if server_options or architecture:
+        return _server_options(subject, server_options, architecture, seed, out, as_json)
     from replaycheck.audit.labels import AuditMode
     from replaycheck.faults.fault import find_fault
+    from replaycheck.floor.given import with_floor
     from replaycheck.replay.batches import WHOLE, Shard
     from replaycheck.replay.settings import resolve
     from replaycheck.replay.stage import How
@@ -100,10 +123,13 @@ def command(
     for name in faults:
         find_fault(name)
     choice = KernelChoice(kernels, kernels_path, device, autotune)
-    settings, warnings = resolve(suite, preset, traces, model, recipe, gates, faults, seed, choice, subject=subject)
-    settings = replace(settings, audit=AuditMode(audit))
+    theirs = options.subject_options(url, model, engine_model, device, subject_settings)
+    settings, warnings = resolve(
+        suite, preset, traces, model, recipe, gates, faults, seed, choice, subject=subject, options=theirs, free=free
+    )
+    settings, more = with_floor(replace(settings, audit=AuditMode(audit)), floor)
     say = Progress()
-    for warning in warnings:
+    for warning in (*warnings, *more):
         say(f"warning: {warning}")
     how = How(workers, cluster, Shard.parse(shard) if shard else WHOLE)
     if dry_run:
@@ -112,6 +138,8 @@ def command(
         click.echo(show(settings, how, calibrate))
         return 0
     from replaycheck.replay.run import run_shard, run_whole
+    from replaycheck.report.github_step import publish
+    from replaycheck.report.junit import crash_recorded
     from replaycheck.report.privacy import mark_text
     from replaycheck.report.terminal import summary_text
     from replaycheck.report.write import write_all
@@ -127,7 +155,8 @@ def command(
             f"shard {how.shard} is in {record.path}; join all {how.shard.of} with: replaycheck merge DIR... --out DIR"
         )
         return 0
-    record, result = run_whole(settings, how, out, resume, say)
+    with crash_recorded(out or resume, settings.suite.name):
+        record, result = run_whole(settings, how, out, resume, say)
     mark_text(record, kind)
     (record.path / "log.txt").write_text("\n".join(say.lines) + "\n", encoding="utf-8")
     write_all(record.path, show_text)
@@ -135,7 +164,29 @@ def command(
         options.emit_json(result.model_dump(mode="json"))
     else:
         click.echo(summary_text(result, record.path))
+    files = {loaded.name: loaded.path for loaded in settings.gates}
+    publish(github, result.gates, files, as_json, record.path / "summary.md")
     return result.summary.exit_code
+
+
+def _server_options(
+    subject: str, names: tuple[str, ...], architectures: tuple[str, ...], seed: int, out: Path | None, as_json: bool
+) -> int:
+    """The sweep over a server's options: 1 if one of them changes what the model says."""
+    from replaycheck.errors import ExitCode, UsageError
+    from replaycheck.report.server_options_text import server_options_text
+    from replaycheck.subjects.server.llamacpp.sweep.command import sweep_options
+
+    if subject != "llamacpp" or not names:
+        raise UsageError(
+            "--server-options and --architecture belong to --subject llamacpp; give --server-options sweep"
+        )
+    table = sweep_options(names, architectures, seed, out, Progress())
+    if as_json:
+        options.emit_json(table.model_dump(mode="json"))
+    else:
+        click.echo(server_options_text(table), nl=False)
+    return ExitCode.FAIL if table.found("fault") or table.found("crashed") else ExitCode.PASS
 
 
 def _interrupt_on_terminate() -> None:

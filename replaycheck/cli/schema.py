@@ -6,12 +6,16 @@ import click
 
 from replaycheck.cli.options import emit_json, example
 from replaycheck.errors import UsageError, choices
+from replaycheck.schema.architectures import ArchitectureTable
 from replaycheck.schema.base import Record
 from replaycheck.schema.bisect import Bisected
+from replaycheck.schema.comparison import Comparison
+from replaycheck.schema.floor import FloorFile
 from replaycheck.schema.gate import Admission, GateFile
 from replaycheck.schema.probe_table import ProbeTable
 from replaycheck.schema.result import Result
 from replaycheck.schema.selftest import Selftest
+from replaycheck.schema.server_options import ServerOptionsTable
 from replaycheck.schema.shard import ShardRecord
 from replaycheck.schema.state_table import StateTable
 from replaycheck.schema.suite import Suite
@@ -27,12 +31,16 @@ SCHEMAS: dict[str, type[Record]] = {
     "gate": GateFile,
     "result": Result,
     "admission": Admission,
+    "floor": FloorFile,
     "probe": ProbeTable,
     "state": StateTable,
+    "architectures": ArchitectureTable,
     "sweep": Sweep,
+    "server-options": ServerOptionsTable,
     "selftest": Selftest,
     "shard": ShardRecord,
     "bisect": Bisected,
+    "comparison": Comparison,
 }
 
 

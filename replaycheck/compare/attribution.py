@@ -24,7 +24,7 @@ from replaycheck.schema.result import Attribution, AttributionStep
 
 from .columns import floats, integers, names, starts
 
-__all__ = ["AttributionSums", "Chain", "chains"]
+__all__ = ["AttributionSums", "Chain", "chains", "numbered"]
 
 Numbers = NDArray[np.float64]
 
@@ -123,7 +123,7 @@ def _said(observations: pa.Table) -> _Said:
     arm, experiment, trace = (names(observations[name]) for name in ("arm", "experiment", "trace"))
     keys = [trace.code, *(integers(observations[name]) for name in ("branch", "turn", "position"))]
     logprob = floats(observations["logprob"])
-    number = _numbered(keys)
+    number = numbered(keys)
     forced = experiment.code == experiment.named("forced")
     where, said, traces = {}, {}, {}
     for code, name in enumerate(arm.of):
@@ -134,7 +134,7 @@ def _said(observations: pa.Table) -> _Said:
     return _Said(where, said, traces)
 
 
-def _numbered(keys: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+def numbered(keys: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
     """Equal keys get equal numbers."""
     order = np.lexsort(tuple(reversed(keys)))
     number = np.empty(len(order), np.int64)

@@ -21,10 +21,10 @@ from replaycheck.stats.intervals import cluster_t
 from replaycheck.stats.quantiles import LEVELS
 from replaycheck.stats.selection import rank_of, select
 
-from .columns import Names, flags, floats, integers, names, starts
+from .columns import Names, flags, floats, integers, names, starts, unsaid
 from .spill import Spill
 
-__all__ = ["NOT_SEEN", "CellSums", "larger", "largest"]
+__all__ = ["NOT_SEEN", "CellSums", "larger", "largest", "spilled_quantiles"]
 
 NOT_SEEN = Estimate(value=None, n=0, method="not seen")
 
@@ -41,6 +41,7 @@ class _Cell:
     restores: int = 0
     bits_differ: int = 0
     not_finite: int = 0
+    missing: int = 0
     flips: int = 0
     kl_max: float | None = None
     flip_margin_max: float | None = None
@@ -91,7 +92,8 @@ class CellSums:
         mine.positions += at.stop - at.start
         mine.restores += len(starts(*(key[restored] for key in keys)))
         mine.bits_differ += int((~part.bits_equal[at]).sum())
-        mine.not_finite += int((~part.finite[at]).sum())
+        mine.not_finite += int((~part.finite[at] & ~part.unsaid[at]).sum())
+        mine.missing += int(part.unsaid[at].sum())
         mine.flips += int(flip.sum())
         mine.kl_max = larger(mine.kl_max, largest(part.kl[at]))
         mine.flip_margin_max = larger(mine.flip_margin_max, largest(part.margin[at][flip]))
@@ -109,7 +111,8 @@ class CellSums:
                     "restores": mine.restores,
                     "bits_differ": mine.bits_differ,
                     "not_finite": mine.not_finite,
-                    "abs_dlogp": self._quantiles(number),
+                    "missing": mine.missing,
+                    "abs_dlogp": spilled_quantiles(self._spill, number),
                     "worst_trace_abs_dlogp": _worst(mine),
                     "kl_mean": kl.get(number, NOT_SEEN),
                     "kl_max": mine.kl_max,
@@ -117,14 +120,6 @@ class CellSums:
                     "flip_margin_max": mine.flip_margin_max,
                 },
             )
-
-    def _quantiles(self, number: int) -> dict[str, float]:
-        n = self._spill.count(number)
-        if not n:
-            return {}
-        ranks = {name: rank_of(level, n) for name, level in LEVELS.items()}
-        found = select(lambda: self._spill.values(number), ranks.values())
-        return {name: found[rank] for name, rank in ranks.items()}
 
 
 @dataclass(frozen=True)
@@ -140,6 +135,7 @@ class _Part:
     kl: Wide
     margin: Wide
     finite: Mask
+    unsaid: Mask
     flip: Mask
     bits_equal: Mask
     restored: Mask
@@ -157,8 +153,9 @@ class _Part:
             floats(pairs["kl"]),
             floats(pairs["margin"]),
             np.isfinite(size),
+            unsaid(pairs),
             flags(pairs["flip"]),
-            flags(pairs["bits_equal"]),
+            flags(pairs["bits_equal"], unseen=True),
             flags(pairs["offset_from_restore"].is_valid()),
         )
 
@@ -182,6 +179,16 @@ class _Part:
         code = np.zeros(len(self.trace.of), np.int64)
         code[self.trace.code] = self.cluster.code
         return [self.cluster.of[each] for each in code]
+
+
+def spilled_quantiles(spill: Spill, number: int) -> dict[str, float]:
+    """Of the spilled values of that number, by the names of LEVELS; nothing without any."""
+    n = spill.count(number)
+    if not n:
+        return {}
+    ranks = {name: rank_of(level, n) for name, level in LEVELS.items()}
+    found = select(lambda: spill.values(number), ranks.values())
+    return {name: found[rank] for name, rank in ranks.items()}
 
 
 def largest(values: Wide) -> float | None:

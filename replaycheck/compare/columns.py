@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-__all__ = ["Names", "flags", "floats", "integers", "names", "starts"]
+__all__ = ["Names", "flags", "floats", "integers", "names", "starts", "unsaid"]
 
 Codes = NDArray[np.int64]
 
@@ -48,8 +48,19 @@ def integers(column: pa.ChunkedArray) -> Codes:
     return np.asarray(column.to_numpy(zero_copy_only=False), np.int64)
 
 
-def flags(column: pa.ChunkedArray) -> NDArray[np.bool_]:
+def flags(column: pa.ChunkedArray, unseen: bool = False) -> NDArray[np.bool_]:
+    """Flags; null, which is not seen, is ``unseen``."""
+    if column.null_count:
+        column = column.fill_null(unseen)
     return np.asarray(column.to_numpy(zero_copy_only=False), np.bool_)
+
+
+def unsaid(pairs: pa.Table) -> NDArray[np.bool_]:
+    """[rows] of PAIRS where a subject that shows no logits said nothing about the token: no difference, and no fault.
+
+    A NaN in logits is a null difference, too, but there bits are known to be equal or not.
+    """
+    return ~flags(pairs["dlogp"].is_valid()) & ~flags(pairs["bits_equal"].is_valid())
 
 
 def starts(*keys: Codes) -> Codes:

@@ -1,4 +1,4 @@
-"""Where two arms first part, per cell and branch: DIVERGENCES rows of three kinds, censored ones included.
+"""Where two arms first part, per cell and branch: DIVERGENCES rows of each kind, censored ones included.
 
 The clock of a branch starts at the candidate's first restore on it; what comes before is the same computation in both
 arms and isn't counted. A branch that never restores has no row, except in cells where no restore is meant to
@@ -7,6 +7,9 @@ happen (cold against split): there every position counts and the offset is null.
     bits       the logits differ in any bit
     argmax     the top-1 tokens differ
     tolerance  |Δ log-probability| exceeds what one bf16 rounding of the log-probabilities can do (:func:`tolerance`)
+
+In a free run the kind is argmax and the event is the first token that the arms say differently. A branch has a row if it has
+a position that the arms came to by the same tokens with its clock running: what parted on a turn before it is counted there.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from replaycheck.schema.frames import to_arrow
 from replaycheck.schema.tables import DIVERGENCES
 
 from .casts import BF16_UNIT
-from .columns import flags, floats, integers, names, starts
+from .columns import flags, floats, integers, names, starts, unsaid
 
 __all__ = ["KINDS", "DivergenceSums", "divergences", "tolerance"]
 
@@ -42,20 +45,21 @@ _NONE = np.iinfo(np.int64).max
 
 
 def divergences(pairs: pa.Table, observations: pa.Table, cells: Sequence[Cell]) -> pa.Table:
-    """DIVERGENCES rows of all cells, from the PAIRS and OBSERVATIONS of whole traces; of the forced experiment."""
-    said, rows = _Said.of(_forced(observations)), _forced(pairs)
-    cell_of = names(rows["cell"])
+    """DIVERGENCES rows of all cells and both experiments, from the PAIRS and OBSERVATIONS of whole traces."""
     found = []
-    for cell in cells:
-        mine = np.flatnonzero(cell_of.code == cell_of.named(cell.name))
-        if len(mine):
-            found.append(_Compared.of(rows.take(mine), said, cell))
+    for experiment in ("forced", "free"):
+        rows = _of_experiment(pairs, experiment)
+        said, cell_of = _Said.of(_of_experiment(observations, experiment)), names(rows["cell"])
+        for cell in cells:
+            mine = np.flatnonzero(cell_of.code == cell_of.named(cell.name))
+            if len(mine):
+                found.append(_Compared.of(rows.take(mine), said, cell, experiment))
     return _table([row for each in found for row in each.rows()])
 
 
-def _forced(table: pa.Table) -> pa.Table:
+def _of_experiment(table: pa.Table, experiment: str) -> pa.Table:
     kind = names(table["experiment"])
-    keep = kind.code == kind.named("forced")
+    keep = kind.code == kind.named(experiment)
     return table if keep.all() else table.take(np.flatnonzero(keep))
 
 
@@ -67,6 +71,7 @@ class _Said:
     trace: dict[str, int]  # code by name
     key: tuple[Ints, ...]  # trace, branch, turn, position
     top1: Wide
+    token: Wide
     table: pa.Table
 
     @classmethod
@@ -77,6 +82,7 @@ class _Said:
             {name: code for code, name in enumerate(trace.of)},
             (trace.code, *(integers(table[name]) for name in ("branch", "turn", "position"))),
             floats(table["top1"]),
+            floats(table["token"]),
             table.select(["logprob", "top20"]),
         )
 
@@ -100,6 +106,7 @@ class _Compared:
     """The pairs of one cell in key order as arrays [rows], with what both arms said. NaN: null."""
 
     cell: str
+    experiment: str
     restores: bool  # whether the candidate is meant to restore
     trace_names: tuple[str, ...]
     trace: Ints
@@ -114,17 +121,16 @@ class _Compared:
     dlogp: Wide
 
     @classmethod
-    def of(cls, pairs: pa.Table, said: _Said, cell: Cell) -> _Compared:
+    def of(cls, pairs: pa.Table, said: _Said, cell: Cell, experiment: str) -> _Compared:
         trace = names(pairs["trace"])
         branch, turn, position = (integers(pairs[name]) for name in ("branch", "turn", "position"))
         known = np.array([said.trace.get(name, -1) for name in trace.of], np.int64)[trace.code]
         a, b = (said.at(arm, (known, branch, turn, position)) for arm in (cell.reference, cell.candidate))
-        dlogp = floats(pairs["dlogp"])
-        with np.errstate(invalid="ignore"):
-            # A difference that isn't a number is beyond any tolerance.
-            beyond = ~(np.abs(dlogp) <= tolerance(said.table.take(a)))
+        free = experiment == "free"
+        token_a, token_b = (said.token[a], said.token[b]) if free else (said.top1[a], said.top1[b])
         return cls(
             cell.name,
+            experiment,
             cell.effect is not Effect.GRID,
             trace.of,
             trace.code,
@@ -132,11 +138,11 @@ class _Compared:
             turn,
             position,
             floats(pairs["offset_from_restore"]),
-            {"bits": ~flags(pairs["bits_equal"]), "argmax": flags(pairs["flip"]), "tolerance": beyond},
-            said.top1[a],
-            said.top1[b],
+            {"argmax": token_a != token_b} if free else _kinds(pairs, said.table.take(a)),
+            token_a,
+            token_b,
             floats(pairs["margin"]),
-            dlogp,
+            floats(pairs["dlogp"]),
         )
 
     def rows(self) -> Iterator[dict[str, Any]]:
@@ -148,7 +154,7 @@ class _Compared:
         sizes = np.diff(np.append(first_row, len(number)))
         counted = number >= np.repeat(begins, sizes)
         has = begins < _NONE
-        for kind in KINDS:
+        for kind in self.differs:
             happens = np.minimum.reduceat(np.where(self.differs[kind] & counted, number, _NONE), first_row)
             censored = happens == _NONE
             yield self._rows(kind, np.where(censored, last_row, happens)[has], begins[has], censored[has])
@@ -173,7 +179,17 @@ class _Compared:
             "kind": [kind] * len(at),
             **parted,
             "censored": censored,
+            "experiment": [self.experiment] * len(at),
         }
+
+
+def _kinds(pairs: pa.Table, reference: pa.Table) -> dict[str, Mask]:
+    """By kind, where forced positions differ. ``reference``: what the reference said there."""
+    with np.errstate(invalid="ignore"):
+        # A difference that isn't a number is beyond any tolerance.
+        beyond = ~(np.abs(floats(pairs["dlogp"])) <= tolerance(reference))
+    bits = ~flags(pairs["bits_equal"], unseen=True)
+    return {"bits": bits, "argmax": flags(pairs["flip"]), "tolerance": beyond & ~unsaid(pairs)}
 
 
 def _table(parts: Sequence[dict[str, Any]]) -> pa.Table:
@@ -189,15 +205,17 @@ def _table(parts: Sequence[dict[str, Any]]) -> pa.Table:
 
 
 class DivergenceSums:
-    """Branches and the soonest divergence of each cell, added up part by part."""
+    """Branches and the soonest divergence of each cell in one experiment, added up part by part."""
 
-    def __init__(self) -> None:
+    def __init__(self, experiment: str = "forced") -> None:
+        self._experiment = experiment
         self._branches: dict[tuple[str, str], int] = {}
         self._diverged: dict[tuple[str, str], int] = {}
         self._soonest: dict[tuple[str, str], int] = {}
 
     def add(self, parted: pa.Table) -> None:
         """DIVERGENCES rows of whole branches."""
+        parted = _of_experiment(parted, self._experiment)
         cell, kind = names(parted["cell"]), names(parted["kind"])
         offset, censored = floats(parted["offset_from_restore"]), flags(parted["censored"])
         for first, last in _runs(starts(cell.code, kind.code), parted.num_rows):
@@ -211,10 +229,11 @@ class DivergenceSums:
 
     def numbers(self, cell: str) -> dict[str, Any]:
         """The fields of a CellResult that divergences decide."""
+        kinds = KINDS if self._experiment == "forced" else ("argmax",)
         return {
-            "diverged_branches": {"all": self._branches.get((cell, "bits"), 0)}
-            | {kind: self._diverged.get((cell, kind), 0) for kind in KINDS},
-            "first_divergence": {kind: self._soonest.get((cell, kind)) for kind in KINDS},
+            "diverged_branches": {"all": self._branches.get((cell, "argmax"), 0)}
+            | {kind: self._diverged.get((cell, kind), 0) for kind in kinds},
+            "first_divergence": {kind: self._soonest.get((cell, kind)) for kind in kinds},
         }
 
 

@@ -16,6 +16,7 @@ from replaycheck.errors import InternalError
 from replaycheck.schema.arm import Cell
 from replaycheck.schema.tables import PAIRS
 
+from .free import shared_prefix
 from .logits import blocks, kl
 from .record import ArmRecording
 from .said import Rows, Said
@@ -34,10 +35,12 @@ def pair(cell: Cell, reference: ArmRecording, candidate: ArmRecording, experimen
 
 
 def pairs(cells: Sequence[Cell], arms: Mapping[str, Scored], said: Said, experiment: str = "forced") -> pa.Table:
-    """The PAIRS rows of all cells, in key order. Raises :class:`InternalError` if arms didn't score the same tokens."""
+    """The PAIRS rows of all cells, in key order; of a free run those whose prefix both arms share.
+
+    Raises :class:`InternalError` if arms didn't score the same tokens.
+    """
     cells = sorted(cells, key=lambda cell: cell.name)
-    for cell in cells:
-        _refuse_unlike(cell, arms[cell.reference], arms[cell.candidate])
+    kept = _kept(cells, arms, experiment)
     sides = [(said.row[arms[c.reference].arm], said.row[arms[c.candidate].arm]) for c in cells]
     mine = [arms[cell.candidate] for cell in cells]
     rows = sum(map(len, mine))
@@ -57,9 +60,25 @@ def pairs(cells: Sequence[Cell], arms: Mapping[str, Scored], said: Said, experim
             [arm.positions - covered for arm, (covered, _) in zip(mine, restores, strict=True)],
             [none for _, none in restores],
         ),
-        **_differences(said, *(np.concatenate(side) for side in zip(*sides, strict=True))),
     }
+    left, right = (np.concatenate(side) for side in zip(*sides, strict=True))
+    if not kept.all():
+        columns = {name: column.take(np.flatnonzero(kept)) for name, column in columns.items()}
+    columns |= _differences(said, left[kept], right[kept])
     return pa.table([columns[field.name] for field in PAIRS], schema=PAIRS)
+
+
+def _kept(cells: Sequence[Cell], arms: Mapping[str, Scored], experiment: str) -> NDArray[np.bool_]:
+    """[rows of all candidates] of positions that both arms of a cell came to by the same tokens."""
+    found = []
+    for cell in cells:
+        reference, candidate = arms[cell.reference], arms[cell.candidate]
+        if experiment == "free":
+            found.append(shared_prefix(cell.name, reference, candidate))
+        else:
+            _refuse_unlike(cell, reference, candidate)
+            found.append(np.ones(len(candidate), np.bool_))
+    return np.concatenate(found) if found else np.ones(0, np.bool_)
 
 
 def _refuse_unlike(cell: Cell, reference: Scored, candidate: Scored) -> None:
@@ -90,6 +109,8 @@ def _differences(said: Said, a: Rows, b: Rows) -> dict[str, pa.Array]:
     dlogp[~equal], divergence[~equal] = (found[number] for found in _compare(said, both[0], both[1]))
     # The same NaN twice is no agreement.
     dlogp[said.best[a] < 0] = divergence[said.best[a] < 0] = np.nan
+    if said.shown:
+        return _shown(said, a, b, dlogp, equal)
     return {
         "dlogp": pa.array(dlogp, from_pandas=True),
         "kl": pa.array(divergence, from_pandas=True),
@@ -99,8 +120,26 @@ def _differences(said: Said, a: Rows, b: Rows) -> dict[str, pa.Array]:
     }
 
 
+def _shown(said: Said, a: Rows, b: Rows, dlogp: Wide, equal: NDArray[np.bool_]) -> dict[str, pa.Array]:
+    """The same of a subject without logits. It can prove that bits differ, never that they are equal: then null.
+
+    Where nothing was said about the token, its difference is null; where a NaN was said, it is NaN.
+    """
+    missing = said.missing()[a] | said.missing()[b]
+    dlogp[np.isnan(said.logprob[a]) | np.isnan(said.logprob[b])] = np.nan
+    return {
+        "dlogp": pa.array(dlogp, mask=missing),
+        "kl": pa.nulls(len(a), pa.float64()),
+        "flip": pa.array(said.best[a] != said.best[b], mask=(said.best[a] < 0) | (said.best[b] < 0)),
+        "margin": pa.array(said.margin[a], from_pandas=True),
+        "bits_equal": pa.array(equal, mask=missing | equal),
+    }
+
+
 def _compare(said: Said, a: Rows, b: Rows) -> tuple[Wide, Wide]:
     """[n] Δ log-probability of the token and KL, of rows that differ."""
+    if said.shown:
+        return said.logprob[b] - said.logprob[a], np.full(len(a), np.nan)
     dlogp, divergence = np.empty(len(a)), np.empty(len(a))
     for block in blocks(len(a), said.logits.shape[1]):
         left, right = said.log_softmax(a[block]), said.log_softmax(b[block])

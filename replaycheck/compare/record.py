@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .top import TopLogprobs
+
 
 @dataclass(frozen=True)
 class ScoredTurn:
@@ -25,9 +27,11 @@ class ScoredTurn:
     cluster: str
     positions: NDArray[np.int32]  # [n] of the predicted tokens
     tokens: NDArray[np.int32]  # [n] forced (or produced) tokens
-    logits: NDArray[np.float32]  # [n, vocabulary]
+    logits: NDArray[np.float32]  # [n, vocabulary]; [n, 0] if ``top`` has all that was said
     restore: int | None  # tokens covered by the state that was restored for this turn; None: none was
     role: str = "assistant"
+    top: TopLogprobs | None = None  # of a subject that doesn't show its logits
+    history: bytes | None = None  # of a free run: a digest of the tokens before it
 
     @property
     def key(self) -> tuple[str, int, int]:
@@ -64,6 +68,19 @@ class WrittenState:
 
 
 @dataclass(frozen=True)
+class HitSeen:
+    """What a subject that decides its own hits did with one prompt; tokens. expected: None if nothing predicts it."""
+
+    trace: str
+    branch: int
+    turn: int
+    prompt: int
+    expected: int | None
+    actual: int | None  # None: it doesn't report hits
+    why: str  # in words that many hits share
+
+
+@dataclass(frozen=True)
 class ArmRecording:
     """What one arm did on one group."""
 
@@ -77,6 +94,7 @@ class ArmRecording:
     computed_tokens: int = 0
     label_mismatches: int = 0  # restores and commits whose slot held another position than the plan said
     content_mismatches: int = 0  # restores and commits whose slot had other tensors or bytes than its label
+    hits: tuple[HitSeen, ...] = ()  # of a subject that decides them itself
 
 
 def join(recordings: Sequence[ArmRecording]) -> ArmRecording:

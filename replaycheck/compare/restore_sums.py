@@ -21,19 +21,9 @@ from replaycheck.schema.frames import empty_frame, to_arrow, to_frame
 
 from .cell_sums import larger, largest
 from .columns import Names, flags, floats, integers, names, starts
+from .conv_sums import ConvCount, ConvSums
 
-__all__ = ["ConvCount", "RestoreSums"]
-
-
-@dataclass(frozen=True)
-class ConvCount:
-    """Conv states (restore and layer; they have no heads) of one cell and layer, and how many differ in bytes."""
-
-    cell: str
-    layer: int
-    dtype: str
-    states: int
-    unequal: int
+__all__ = ["RestoreSums"]
 
 
 @dataclass
@@ -49,7 +39,7 @@ class RestoreSums:
     def __init__(self, cells: Sequence[Cell]) -> None:
         self._exact = {cell.name for cell in cells if cell.effect is Effect.EXACT}
         self._cells: dict[str, _Cell] = {}
-        self._conv: dict[tuple[str, int, str], list[int]] = {}
+        self._conv = ConvSums()
         self._places: set[tuple[str, int, int]] = set()
         self._kept: list[pa.Table] = []
 
@@ -65,25 +55,10 @@ class RestoreSums:
             sums.max_error = larger(sums.max_error, largest(part.max_error[mine]))
             unequal = mine & ~part.conv_equal
             sums.conv_unequal += len(starts(part.trace.code[unequal], part.restore.code[unequal]))
-        self._count_conv(part)
+        self._conv.add(restores)
         kept = self._rows_kept(part)
         if len(kept):
             self._kept.append(restores.take(kept))
-
-    def _count_conv(self, part: _Part) -> None:
-        first = starts(part.cell.code, part.trace.code, part.restore.code, part.layer)
-        counted = pd.DataFrame(
-            {
-                "cell": part.cell.code[first],
-                "layer": part.layer[first],
-                "dtype": part.dtype.code[first],
-                "unequal": ~part.conv_equal[first],
-            }
-        ).groupby(["cell", "layer", "dtype"])["unequal"]
-        for (cell, layer, dtype), unequal in counted:
-            key = part.cell.of[cell], int(layer), part.dtype.of[dtype]
-            states, bad = self._conv.get(key, (0, 0))
-            self._conv[key] = [states + len(unequal), bad + int(unequal.sum())]
 
     def _rows_kept(self, part: _Part) -> NDArray[np.int64]:
         exact = np.array([name in self._exact for name in part.cell.of], np.bool_)[part.cell.code]
@@ -114,7 +89,7 @@ class RestoreSums:
     @property
     def conv(self) -> tuple[ConvCount, ...]:
         """By cell, layer and dtype."""
-        return tuple(ConvCount(*key, *self._conv[key]) for key in sorted(self._conv))
+        return self._conv.finish()
 
     @property
     def evidence(self) -> pd.DataFrame:
@@ -136,7 +111,6 @@ class _Part:
     cell: Names
     trace: Names
     restore: Names
-    dtype: Names
     layer: NDArray[np.int64]
     head: NDArray[np.int64]
     rel_error: NDArray[np.float64]
@@ -149,7 +123,6 @@ class _Part:
             names(restores["cell"]),
             names(restores["trace"]),
             names(restores["restore"]),
-            names(restores["dtype"]),
             integers(restores["layer"]),
             integers(restores["head"]),
             floats(restores["rel_error"]),

@@ -13,15 +13,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from replaycheck.errors import InternalError
 from replaycheck.schema.tables import OBSERVATIONS
 
 from .logits import blocks, digests, log_softmax, margins, top1
 from .scored import Scored
+from .top import TOP, TopLogprobs
 
 __all__ = ["TOP", "Said"]
-
-TOP = 20
-"""Alternatives that a recording keeps (DESIGN §3): what engines return at most, so recordings stay comparable."""
 
 KEPT_BYTES = 2**26
 """Log-probabilities of all different rows are kept if they fit in this, and computed again in blocks if not."""
@@ -38,6 +37,7 @@ class Said:
         row: by arm, the number of each of its rows [n]. Equal numbers mean equal bits and the same token.
         logits: [u, vocabulary]. tokens: [u]. best: [u] top-1 token, -1 without a distribution.
         wide: [u, vocabulary] log-probabilities, if they fit.
+        shown: [u] what a subject without logits said; ``logits`` are then its packed rows, and no numbers.
     """
 
     row: dict[str, Rows]
@@ -48,10 +48,15 @@ class Said:
     logprob: Wide
     best_logprob: Wide
     wide: Wide | None
+    shown: TopLogprobs | None = None
 
     @classmethod
     def of(cls, arms: Sequence[Scored]) -> Said:
         row, logits, tokens = _different(arms)
+        if any(arm.partial for arm in arms):
+            _refuse_mixed(arms)
+            top = TopLogprobs.unpacked(logits)
+            return cls(row, logits, tokens, top.best, top.margin, top.token, top.best_logprob, None, top)
         best, wide = top1(logits), None
         logprob, best_logprob = np.empty(len(best)), np.empty(len(best))
         keep = 8 * logits.size <= KEPT_BYTES
@@ -71,10 +76,17 @@ class Said:
         return self.wide[rows] if self.wide is not None else log_softmax(self.logits[rows])
 
     def digests(self) -> pa.Array:
-        return pa.array(digests(self.logits), pa.string())
+        """[u] of the logits; null where they aren't shown."""
+        return pa.nulls(len(self.tokens), pa.string()) if self.shown else pa.array(digests(self.logits), pa.string())
+
+    def missing(self) -> NDArray[np.bool_]:
+        """[u] rows about which the subject said nothing."""
+        return self.shown.missing if self.shown else np.zeros(len(self.tokens), np.bool_)
 
     def top(self) -> pa.ChunkedArray:
-        """[u] the best ``TOP`` tokens of each row, best first, the lowest id first among equal ones."""
+        """[u] the best ``TOP`` tokens of each row, best first, the lowest id first among equal ones; null if missing."""
+        if self.shown:
+            return pa.chunked_array([_listed(self.shown)], type=OBSERVATIONS.field("top20").type)
         kept = [self._top(np.arange(block.start, block.stop)) for block in blocks(*self.logits.shape)]
         return pa.chunked_array(kept, type=OBSERVATIONS.field("top20").type)
 
@@ -86,6 +98,23 @@ class Said:
         )
         offsets = np.arange(0, order.size + 1, order.shape[1], dtype=np.int32)
         return pa.ListArray.from_arrays(offsets, entries)
+
+
+def _refuse_mixed(arms: Sequence[Scored]) -> None:
+    if not all(arm.partial or not len(arm) for arm in arms):
+        whole = next(arm.arm for arm in arms if not arm.partial)
+        raise InternalError(f"arm {whole!r} has logits and another one only some log-probabilities; record one kind")
+
+
+def _listed(top: TopLogprobs) -> pa.ListArray:
+    """[u] lists of what was said; a position of which nothing was said has null."""
+    kept = top.ids >= 0
+    entries = pa.StructArray.from_arrays(
+        [pa.array(top.ids[kept], pa.int32()), pa.array(top.logprobs[kept], from_pandas=True)], ["id", "logprob"]
+    )
+    ends = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
+    offsets = pa.array(ends, pa.int32(), mask=np.append(top.missing, False))
+    return pa.ListArray.from_arrays(offsets, entries)
 
 
 def _different(arms: Sequence[Scored]) -> tuple[dict[str, Rows], NDArray[np.float32], NDArray[np.int32]]:

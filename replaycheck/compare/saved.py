@@ -11,6 +11,8 @@ import pandas as pd
 from replaycheck.errors import UsageError
 from replaycheck.schema.frames import empty_frame, to_arrow, to_frame
 
+from .free import shared_by_rows
+
 __all__ = ["pair_saved"]
 
 _KEY = ["experiment", "trace", "branch", "turn", "position"]
@@ -18,7 +20,8 @@ _KEPT = [*_KEY, "cluster", "role", "token", "logprob", "top1", "margin", "logits
 
 
 def pair_saved(cell: str, reference: pd.DataFrame, candidate: pd.DataFrame) -> pd.DataFrame:
-    """PAIRS rows of the positions that both OBSERVATIONS frames hold, each frame of one arm.
+    """PAIRS rows of the positions that both OBSERVATIONS frames hold, each frame of one arm; of a free run as far as its
+    prefix is known to be shared.
 
     Raises :class:`UsageError` if the same position was scored on different tokens: other traces, or another vocabulary.
     """
@@ -26,7 +29,8 @@ def pair_saved(cell: str, reference: pd.DataFrame, candidate: pd.DataFrame) -> p
     if both.empty:
         return empty_frame("pairs")
     _refuse_other_tokens(cell, both)
-    digest_equal = (both["logits_digest_a"] == both["logits_digest_b"]).to_numpy()
+    both = both[shared_by_rows(both)].reset_index(drop=True)
+    digest_equal = _equal(both)
     top_a, top_b = (both[name].fillna(-1).to_numpy(np.int32) for name in ("top1_a", "top1_b"))
     columns = {
         **{name: both[name] for name in _KEY},
@@ -41,6 +45,14 @@ def pair_saved(cell: str, reference: pd.DataFrame, candidate: pd.DataFrame) -> p
         "offset_from_restore": both["offset_from_restore_b"],
     }
     return to_frame(to_arrow("pairs", columns))
+
+
+def _equal(both: pd.DataFrame) -> pd.Series:
+    """Whether logits have the same bits; null where a subject showed none, unless what it said differs."""
+    shown = both["logits_digest_a"].notna() & both["logits_digest_b"].notna()
+    equal = (both["logits_digest_a"] == both["logits_digest_b"]).astype("boolean")
+    differ = both["logprob_a"].notna() & both["logprob_b"].notna() & (both["logprob_a"] != both["logprob_b"])
+    return equal.mask(~shown, pd.NA).mask(~shown & differ, False)
 
 
 def _refuse_other_tokens(cell: str, both: pd.DataFrame) -> None:

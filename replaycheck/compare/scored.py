@@ -9,7 +9,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from replaycheck.errors import InternalError
+
 from .record import ArmRecording, ScoredTurn
+from .top import joined
 
 __all__ = ["Scored", "named", "whole"]
 
@@ -25,18 +28,23 @@ class Scored:
     sizes: NDArray[np.int64]  # [turns] positions of each
     positions: Ints
     tokens: Ints
-    logits: NDArray[np.float32]  # [rows, vocabulary]
+    logits: NDArray[np.float32]  # [rows, vocabulary]; packed rows of what was said if the subject shows no logits
+    partial: bool = False  # whether they are: see TopLogprobs
 
     @classmethod
     def of(cls, recording: ArmRecording) -> Scored:
         turns = tuple(sorted(recording.turns, key=lambda turn: turn.key))
+        tops = [turn.top for turn in turns if turn.top is not None]
+        if tops and len(tops) != len(turns):
+            raise InternalError(f"arm {recording.arm!r}: some turns have logits and some have none; record one kind")
         return cls(
             recording.arm,
             turns,
             np.array([len(turn.positions) for turn in turns], np.int64),
             np.concatenate([turn.positions for turn in turns]) if turns else np.empty(0, np.int32),
             np.concatenate([turn.tokens for turn in turns]) if turns else np.empty(0, np.int32),
-            np.concatenate([turn.logits for turn in turns]) if turns else np.empty((0, 1), np.float32),
+            joined(tops).packed() if tops else _concatenated([turn.logits for turn in turns]),
+            bool(tops),
         )
 
     def __len__(self) -> int:
@@ -51,6 +59,10 @@ class Scored:
         """Tokens that the restored state covers, and where there is none."""
         covered = self.spread([-1 if turn.restore is None else turn.restore for turn in self.turns]).astype(np.int32)
         return covered, covered < 0
+
+
+def _concatenated(logits: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
+    return np.concatenate(logits) if logits else np.empty((0, 1), np.float32)
 
 
 def named(parts: Sequence[tuple[Sequence[str], NDArray[np.int64]]]) -> pa.DictionaryArray:

@@ -37,7 +37,7 @@ PRAGMA temp_store = FILE;
 CREATE TABLE traces (trace TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE places (trace TEXT, part TEXT, PRIMARY KEY (trace, part)) WITHOUT ROWID;
 CREATE TABLE means (cell INTEGER, cluster TEXT, trace TEXT, mean REAL);
-CREATE TABLE parted (cell TEXT, kind TEXT, trace TEXT, branch INTEGER, turn INTEGER, position INTEGER,
+CREATE TABLE parted (cell TEXT, experiment TEXT, kind TEXT, trace TEXT, branch INTEGER, turn INTEGER, position INTEGER,
     offset_from_restore INTEGER, token_a INTEGER, token_b INTEGER, margin REAL, dlogp REAL, censored INTEGER);
 """
 
@@ -45,7 +45,7 @@ _PLACE = "SELECT part FROM places WHERE trace = ?"
 
 #: Columns of a DIVERGENCES row, in the order of the table ``parted``: the key first.
 PARTED = (
-    "cell", "kind", "trace", "branch", "turn", "position",
+    "cell", "experiment", "kind", "trace", "branch", "turn", "position",
     "offset_from_restore", "token_a", "token_b", "margin", "dlogp", "censored",
 )  # fmt: skip
 
@@ -146,7 +146,7 @@ class Spill:
 
     def parted(self, rows: int) -> Iterator[pa.Table]:
         """All DIVERGENCES rows in key order, so many at a time; at least one table, if an empty one."""
-        found = self._base.execute("SELECT * FROM parted ORDER BY cell, kind, trace, branch")
+        found = self._base.execute("SELECT * FROM parted ORDER BY cell, experiment, kind, trace, branch")
         block = found.fetchmany(rows)
         yield _divergences(block)
         while block := found.fetchmany(rows):

@@ -12,6 +12,7 @@ from replaycheck.schema.result import ArmResult, CellResult
 
 from .cell_sums import CellSums
 from .divergence import DivergenceSums, divergences
+from .free_sums import FreeSums
 from .restore_sums import RestoreSums
 from .spill import Spill
 
@@ -19,12 +20,13 @@ __all__ = ["Summariser"]
 
 
 class Summariser:
-    """Adds up parts; then gives the results of ``cells``, in their order, of the forced experiment."""
+    """Adds up parts; then gives the results of ``cells``, in their order."""
 
     def __init__(self, cells: Sequence[Cell], spill: Spill) -> None:
         self._cells, self._spill = tuple(cells), spill
         self._positions = CellSums([cell.name for cell in cells], spill)
         self._divergences = DivergenceSums()
+        self._free = FreeSums()
         self.restores = RestoreSums(cells)
 
     def add(self, part: str, pairs: pa.Table, observations: pa.Table, restores: pa.Table) -> None:
@@ -33,12 +35,15 @@ class Summariser:
         self.restores.add(restores)
         parted = divergences(pairs, observations, self._cells)
         self._divergences.add(parted)
+        self._free.add(pairs, parted)
         self._spill.add_parted(parted)
 
     def finish(self, arms: Mapping[str, ArmResult]) -> tuple[CellResult, ...]:
         """``arms``: by name, those of every cell."""
         positions = dict(self._positions.numbers())
-        return tuple(self._cell(cell, positions[cell.name], arms) for cell in self._cells)
+        free = self._free.finish(cell.name for cell in self._cells)
+        found = (self._cell(cell, positions[cell.name], arms) for cell in self._cells)
+        return tuple(cell.model_copy(update={"free": free.get(cell.name)}) for cell in found)
 
     def _cell(self, cell: Cell, positions: Mapping[str, Any], arms: Mapping[str, ArmResult]) -> CellResult:
         why = _why_vacuous(cell, positions["positions"], arms)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 import numpy as np
@@ -43,6 +44,7 @@ def arm_result(arm: Arm, recording: ArmRecording) -> ArmResult:
         positions=sum(len(turn.positions) for turn in recording.turns),
         label_mismatches=recording.label_mismatches,
         content_mismatches=recording.content_mismatches,
+        hits=dict(sorted(Counter(hit.why for hit in recording.hits).items())),
     )
 
 
@@ -67,7 +69,9 @@ def _added(a: ArmResult, b: ArmResult) -> ArmResult:
         part: tuple(sorted({*a.kernels.get(part, ()), *b.kernels.get(part, ())}))
         for part in sorted(a.kernels.keys() | b.kernels.keys())
     }
-    return a.model_copy(update={name: getattr(a, name) + getattr(b, name) for name in counters} | {"kernels": kernels})
+    hits = dict(sorted((Counter(a.hits) + Counter(b.hits)).items()))
+    added = {name: getattr(a, name) + getattr(b, name) for name in counters}
+    return a.model_copy(update=added | {"kernels": kernels, "hits": hits})
 
 
 def audit_results(recording: ArmRecording) -> tuple[AuditResult, ...]:

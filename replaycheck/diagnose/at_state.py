@@ -13,6 +13,7 @@ from replaycheck.subjects.lab.pool import TORCH_DTYPE
 from .again import Case, Replayed
 from .at_step import loaded
 from .casts import explained_by, quantised
+from .fading import fading
 from .holds import held_by_match
 from .lines import lines_of
 from .nearest import leading_layers, nearest
@@ -44,6 +45,7 @@ def of_state(case: Case, facts: Symptoms, found: Replayed) -> Symptoms:
         rounded_more=wrong.key.op in (Op.COMPUTE, Op.SNAPSHOT) and _fits(case, mine.temporal[at]),
         transposed=_transposed(mine.temporal, other.temporal),
         order=_order(mine.temporal[at], other.temporal[at]),
+        shuffled=_shuffled(mine.conv, other.conv),
     )
     return _beside_oracle(case, facts, found, mine)
 
@@ -78,6 +80,14 @@ def _order(mine: np.ndarray, other: np.ndarray) -> tuple[int, ...]:
     found = [[h for h in range(len(other)) if np.array_equal(head, other[h])] for head in mine]
     order = tuple(each[0] for each in found if each)
     return order if len(set(order)) == len(mine) and order != tuple(range(len(mine))) else ()
+
+
+def _shuffled(mine: np.ndarray, other: np.ndarray) -> bool:
+    """Whether windows [L, W − 1, D] that differ hold the same values, layer by layer."""
+    unequal = [layer for layer in range(len(mine)) if not np.array_equal(mine[layer], other[layer])]
+    return bool(unequal) and all(
+        np.array_equal(np.sort(mine[layer], axis=None), np.sort(other[layer], axis=None)) for layer in unequal
+    )
 
 
 def _cast(case: Case, facts: Symptoms, found: Replayed) -> tuple[str, str] | None:
@@ -125,6 +135,8 @@ def _beside_oracle(case: Case, facts: Symptoms, found: Replayed, mine: States) -
     if facts.recurrent and facts.layer == 0 and not facts.blank and facts.finite:
         matches = tuple(nearest(network, mine.temporal[0], lines))
         facts = replace(facts, nearest=matches, holds=facts.holds or held_by_match(matches, lines, facts.meant))
+    if facts.recurrent and facts.finite:
+        facts = replace(facts, fading=fading(network, found, wrong, facts.layer, facts.pool))
     if facts.conv and wrong.conv[0] == wrong.layers[0]:
         window = read_window(network, mine.conv[0])
         ends = ends_of(window, schedule.requests[wrong.key.request].tokens) if window else []

@@ -84,6 +84,8 @@ def of_step(facts: Symptoms, found: Replayed) -> Symptoms:
         first_load=row is not None and row is _rows_of(found.candidate, wrong.key.request)[0],
         call_end=_call_end(found.candidate, wrong),
         holds=held_by_bits(found.candidate, wrong),
+        doubled=_doubled(found, wrong),
+        named_live=_live_right(found, wrong),
     )
 
 
@@ -126,6 +128,37 @@ def _brought(schedule: Schedule, name: str) -> bool:
         isinstance(step, Copy) and step.reason is CopyReason.RESTORE and step.checkpoint == name
         for step in schedule.steps
     )
+
+
+def _doubled(found: Replayed, wrong: FirstWrong) -> bool:
+    """Whether an earlier store of another request left the same recurrent state, rightly."""
+    right = {seen.key: seen for seen in found.reference.steps if seen.key.op is Op.STORE}
+    for seen in found.candidate.steps:
+        if seen.key == wrong.key:
+            return False
+        other = right.get(seen.key)
+        same = seen.key.request != wrong.key.request and np.array_equal(seen.temporal, wrong.step.temporal)
+        if same and other is not None and np.array_equal(seen.temporal, other.temporal):
+            return True
+    return False
+
+
+def _live_right(found: Replayed, wrong: FirstWrong) -> bool:
+    """Whether the request had computed the state at this position as the reference did, before any store."""
+    place = wrong.key.request, wrong.key.position
+    live = [
+        next(
+            (
+                s
+                for s in trail.steps
+                if s.key.op in (Op.SNAPSHOT, Op.COMPUTE) and (s.key.request, s.key.position) == place
+            ),
+            None,
+        )
+        for trail in (found.candidate, found.reference)
+    ]
+    mine, other = live
+    return mine is not None and other is not None and np.array_equal(mine.temporal, other.temporal)
 
 
 def _rows_of(trail: Trail, request: int) -> list[Row]:

@@ -87,9 +87,9 @@ def _answer(code: str, said: Explanation | None) -> Answer:
     return "confidently wrong" if said.confidence == "certain" else "wrong"
 
 
-def counts(outcomes: Iterable[Outcome]) -> Counts:
+def counts(answers: Iterable[str]) -> Counts:
     """Of the faults that changed anything."""
-    found = Counter(outcome.answer for outcome in outcomes)
+    found = Counter(answers)
     shown = {answer: found[answer] for answer in ("right", "unknown", "wrong", "confidently wrong")}
     return Counts(sum(shown.values()), *shown.values())
 
@@ -98,7 +98,7 @@ def table(outcomes: Iterable[Outcome]) -> str:
     """One line a fault, then the counts."""
     found = list(outcomes)
     lines = [_line(outcome) for outcome in found]
-    c = counts(found)
+    c = counts(outcome.answer for outcome in found)
     lines.append(
         f"{c.shown} faults shown: {c.right} right ({c.right_share:.0%}), {c.unknown} unknown, {c.wrong} wrong and not sure, "
         f"{c.confidently_wrong} confidently wrong ({c.confidently_wrong_share:.0%})"

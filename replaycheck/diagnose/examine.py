@@ -12,6 +12,7 @@ from replaycheck.errors import ReplayCheckError
 from .again import Case, Replayed, replay
 from .at_state import of_state
 from .at_step import lost_hits, null_slot, of_step, wrong_by_kind
+from .fading import followed
 from .locate import FirstWrong
 from .switches import alone, simpler
 from .symptoms import Symptoms
@@ -35,10 +36,12 @@ def examine(case: Case) -> Symptoms:
         kinds=wrong_by_kind(first),
         null_slot=null_slot(first.candidate.schedule),
         lost_hits=lost_hits(first),
+        ranks=case.candidate.tensor_parallel,
     )
     if wrong is None:
         return _needs(case, facts) if first.refused or facts.lost_hits else facts
-    second = replay(case, _around(wrong))
+    after = followed(first, wrong)
+    second = replay(case, _around(wrong, after))
     again = second.wrong
     if again is None or again.key != wrong.key:
         return replace(facts, repeats=False)
@@ -78,8 +81,8 @@ def _empty(seen: Seen) -> bool:
     return len(np.unique(seen.temporal)) == 1
 
 
-def _around(wrong: FirstWrong) -> Callable[[Key], bool]:
-    """The wrong step, what its row loaded, and whatever has its request and position or its name."""
+def _around(wrong: FirstWrong, after: frozenset[Key] = frozenset()) -> Callable[[Key], bool]:
+    """The wrong step, what its row loaded, whatever has its request and position or its name, and the steps ``after``."""
     row, name = wrong.step.row, wrong.key.name
     restored = row.restored if row else None
 
@@ -87,7 +90,7 @@ def _around(wrong: FirstWrong) -> Callable[[Key], bool]:
         if key.op is Op.LOGITS:
             return False
         mine = key.request == wrong.key.request and key.position in (wrong.key.position, row.a if row else -1)
-        return mine or (bool(key.name) and key.name in (name, restored))
+        return mine or key in after or (bool(key.name) and key.name in (name, restored))
 
     return keep
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from replaycheck.schema.arm import CHUNK
+
+from .fading import Fading
 from .rules import RULES, Confidence
 from .symptoms import OWN, Symptoms
 from .trail import Op
@@ -38,7 +41,11 @@ def explain(s: Symptoms) -> Explanation | None:
 
 def _evidence(s: Symptoms) -> Iterator[str]:
     if s.error:
-        yield f"relative error of the recurrent state in its first wrong layer: {s.error:.3g}"
+        yield f"relative error of the recurrent state in its first wrong layer, at offset 0: {s.error:.3g}, {_size(s.error)}"
+    if s.fading:
+        yield _became(s.fading)
+    if s.wrong:
+        yield f"the state is of {s.meant} tokens, {s.meant % CHUNK} modulo {CHUNK}"
     if s.kernels and s.kernels[0] != s.kernels[1]:
         yield f"kernel {s.kernels[0]}, and {s.kernels[1]} in the reference"
     if s.blank:
@@ -70,6 +77,31 @@ def _evidence(s: Symptoms) -> Iterator[str]:
         yield f"{s.wrong.later:.0%} of the later steps are wrong, too"
 
 
+def _size(error: float) -> str:
+    """What an error of this size may be (statistics.md C.10)."""
+    if error <= ROUNDING:
+        return "as large as one or two roundings to bf16"
+    return "as large as a state: another state" if error >= OTHER else "more than rounding, less than another state"
+
+
+ROUNDING, OTHER = 2.0**-7, 0.25
+"""Two roundings to bf16 are 2^-8 each at most. A state of other tokens is off by its own size, one that lacks a token by the
+share that this has; a quarter is a border for words."""
+
+
+def _became(f: Fading) -> str:
+    own, model = (f"{each.value:.3g} tokens" if each.value else "none" for each in (f.own, f.models))
+    said = {
+        True: "it fades as fast as the model forgets",
+        False: "it outlives what the model forgets, so something adds to it",
+        None: "too few tokens to tell whether something adds to it",
+    }[f.fades]
+    return (
+        f"after {f.offsets[-1]} tokens {f.seen[-1]:.3g} of the error is left, where the layer's decays leave "
+        f"{f.model[-1]:.3g}; half-life {own}, the model's {model}: {said}"
+    )
+
+
 def _excluded(s: Symptoms) -> Iterator[str]:
     yield from (f"{switch}: it fails without, too" for switch in sorted(s.stays))
     if s.alone:
@@ -80,6 +112,10 @@ def _excluded(s: Symptoms) -> Iterator[str]:
         yield "the arithmetic: the state before its store is right"
     if s.op in (Op.COMPUTE, Op.SNAPSHOT) and not s.row_starts_elsewhere:
         yield "store and restore: what the step continues is right"
+    if s.fades:
+        yield "an error made again (rounding, arithmetic, attention KV, a forked context): it would outlive the decays"
+    if s.fades is False:
+        yield "one wrong state and nothing else: it would fade as fast as the model forgets"
     if s.recurrent and not s.conv:
         yield "the convolution: its window is right, byte for byte"
     if s.conv and not s.recurrent:

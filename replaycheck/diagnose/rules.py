@@ -10,11 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from replaycheck.schema.arm import CHUNK
+from replaycheck.schema.arm import CHUNK, PoolDtype
 
 from .lines import BEGUN, DRAFTS, PADDED, SKIPPED, TWICE
 from .switches import Switch
-from .symptoms import Symptoms
+from .symptoms import OWN, Symptoms
 from .trail import Op
 from .windows import NOTHING, UNKNOWN
 
@@ -65,6 +65,11 @@ def _foreign(s: Symptoms) -> bool:
         and s.holds.foreign
         and s.holds.line not in (BEGUN, DRAFTS, TWICE, SKIPPED, PADDED)
     )
+
+
+def _known(s: Symptoms) -> bool:
+    """Bit for bit a state that was stored under another name: another one was copied, and the copy garbled nothing."""
+    return s.holds is not None and s.holds.exact and (s.holds.position != s.meant or s.holds.line != OWN)
 
 
 def _drafts(s: Symptoms) -> bool:
@@ -119,13 +124,14 @@ RULES: Final[tuple[Rule, ...]] = (
         "RC313",
         "certain",
         "right before a copy, and not byte for byte what it was after it",
-        lambda s: s.op is Op.COPY and (s.cast is not None or s.copied is False) and not _conv_only(s),
+        lambda s: s.op is Op.COPY and (s.cast is not None or s.copied is False) and not _conv_only(s) and not _known(s),
     ),
     # What the bits say.
     Rule("RC509", "certain", "the reference's state with its axes exchanged", lambda s: s.transposed),
     *(_cast(code) for code in ("RC101", "RC103", "RC104", "RC106", "RC107")),
     Rule("RC105", "certain", "few even levels", lambda s: s.quantised and s.error > 0),
-    *(_variants(code) for code in ("RC501", "RC502", "RC503", "RC504", "RC505", "RC506", "RC507", "RC508")),
+    *(_variants(code) for code in ("RC501", "RC502", "RC503", "RC504", "RC505", "RC506", "RC507", "RC508", "RC513")),
+    *(_variants(code) for code in ("RC207", "RC310", "RC311")),
     *(_variants(code) for code in ("RC111", "RC112", "RC113", "RC114", "RC604")),
     Rule(
         "RC109",
@@ -209,7 +215,20 @@ RULES: Final[tuple[Rule, ...]] = (
         "RC306",
         "certain",
         "right when stored, and its own slot holds something else",
-        lambda s: s.op in READ and s.named is True and s.brought and not s.slot_changed and s.recurrent,
+        lambda s: (
+            s.op in READ
+            and s.named is True
+            and s.brought
+            and not s.slot_changed
+            and s.copied is not False
+            and s.recurrent
+        ),
+    ),
+    Rule(
+        "RC306",
+        "likely",
+        "right before its store, and another row's store left its own state here, too",
+        lambda s: s.op is Op.COMMIT and s.doubled and s.named_live,
     ),
     Rule("RC303", "likely", "another conversation's tokens", _foreign),
     # Where the state is from.
@@ -218,6 +237,12 @@ RULES: Final[tuple[Rule, ...]] = (
         "certain",
         "a request without a hit doesn't begin with the empty state",
         lambda s: s.op is Op.LOAD and s.meant == 0 and s.first_load,
+    ),
+    Rule(
+        "RC604",
+        "likely",
+        "the convolution's values in other places, with several ranks",
+        lambda s: _conv_only(s) and s.shuffled and s.ranks > 1,
     ),
     Rule(
         "RC310", "likely", "the convolution is empty and the state isn't", lambda s: _conv_only(s) and _empty_window(s)
@@ -263,6 +288,18 @@ RULES: Final[tuple[Rule, ...]] = (
         lambda s: s.rounded_more and 0 < s.error < ONE_ROUNDING and s.op is Op.COMPUTE,
     ),
     Rule(
+        "RC108",
+        "likely",
+        "an error of a store, the size of a rounding, that outlives what the model forgets",
+        lambda s: s.op in (Op.STORE, Op.COMMIT) and 0 < s.error < 4 * ONE_ROUNDING and s.fades is False,
+    ),
+    Rule(
+        "RC101",
+        "likely",
+        "an error the size of one rounding to bf16, in a store to a wider pool",
+        lambda s: s.op in (Op.STORE, Op.COMMIT) and s.pool is not PoolDtype.BF16 and _one_bf16(s),
+    ),
+    Rule(
         "RC102",
         "likely",
         "an error of a store",
@@ -272,9 +309,22 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule("RC605", "likely", "right alone", lambda s: s.alone is False and s.op is Op.COMPUTE),
     # Arithmetic.
     Rule(
-        "RC511", "likely", "right inputs, wrong result", lambda s: s.op is Op.COMPUTE and s.recurrent and not s.verify
+        "RC511",
+        "likely",
+        "right inputs, wrong result, in every trace and call",
+        lambda s: s.op is Op.COMPUTE and s.recurrent and not s.verify and not _once(s) and s.share in (None, 1.0),
     ),
 )
+
+
+def _one_bf16(s: Symptoms) -> bool:
+    """One rounding is 1.66e-3 in the mean of squares (measured, and so for even mantissas); a factor of 2 about it."""
+    return 2.0**-10 <= s.error <= 2.0**-8 and s.fades is not False
+
+
+def _once(s: Symptoms) -> bool:
+    """Later calls of the same kernel added nothing, so its arithmetic is right and one call went wrong."""
+    return s.fading is not None and s.fading.calls > 0 and s.fades is True
 
 
 def _permuted(s: Symptoms) -> bool:

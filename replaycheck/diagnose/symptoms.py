@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from replaycheck.schema.arm import PoolDtype
 
+from .fading import Fading
 from .locate import FirstWrong
 from .nearest import Nearest
 from .switches import Switch
@@ -51,7 +52,8 @@ class Symptoms:
         hit: the row goes on from a stored state. verify: it is a window of speculation.
         recurrent, conv: which part of the state is wrong.
         layers: index of the first wrong layer among the recurrent ones. whole: all layers and heads are wrong.
-        error: relative, of the recurrent state in its first wrong layer.
+        error: relative, of the recurrent state in its first wrong layer, where it came up: the amplitude at offset 0.
+        fading: what became of it at later tokens, if it was followed.
         finite, inputs_finite: of the wrong state, and of what its row had loaded.
         blank: "zero" or "nan" if the whole recurrent state is.
         written_late: nothing was in the slot when the state got its name, and something was later.
@@ -60,11 +62,14 @@ class Symptoms:
         brought: a step copied it into a working slot.
         copied: of a copy, whether it was byte for byte.
         slot_changed: the copy that brought the state read another slot than the one it was stored in.
+        doubled: another request's store has left these bits earlier, and they are right there. named_live: before its store
+            the state was right.
         first_load: the row is the first of its request. call_end: tokens after the request's last call before the step.
         holds: the tokens in the state, if that is clear.
         cast: code and words of a cast that explains the stored bits. rounded_more: it fits the pool's dtype before the cast.
         quantised: the restored state has few even levels. transposed: the reference with axes exchanged. order: heads
             of the reference that are the candidate's, if that is another order.
+        shuffled: the wrong convolution windows hold the right values in other places. ranks: that the model is split over.
         nearest: of the oracle, best first, by line. window: token ids of the first layer's convolution window.
         window_ends: positions of the row's path where such a window ends; none: it holds other tokens.
         variants: arithmetic that gives the bits.
@@ -75,7 +80,7 @@ class Symptoms:
         null_slot: a step of the executed plan uses slot 0.
         kinds: of stored states by how they were written (inside an extend or at its end, on the grid or off it): the kind,
             how many are wrong, how many there are.
-        lost_hits: expected and not proven.
+        lost_hits: expected and not proven. share: of the cell's traces, how many show a difference; None: not counted.
     """
 
     pool: PoolDtype
@@ -92,6 +97,7 @@ class Symptoms:
     layer: int = 0
     whole: bool = False
     error: float = 0.0
+    fading: Fading | None = None
     finite: bool = True
     inputs_finite: bool = True
     blank: str = ""
@@ -101,6 +107,8 @@ class Symptoms:
     brought: bool = False
     slot_changed: bool = False
     copied: bool | None = None
+    doubled: bool = False
+    named_live: bool = False
     first_load: bool = False
     call_end: int = 0
     holds: Holds | None = None
@@ -109,6 +117,8 @@ class Symptoms:
     quantised: bool = False
     transposed: bool = False
     order: tuple[int, ...] = ()
+    shuffled: bool = False
+    ranks: int = 1
     nearest: tuple[Nearest, ...] = ()
     window: tuple[int, ...] = ()
     window_ends: tuple[int, ...] = ()
@@ -121,6 +131,12 @@ class Symptoms:
     null_slot: bool = False
     kinds: tuple[tuple[str, int, int], ...] = ()
     lost_hits: int = 0
+    share: float | None = None
+
+    @property
+    def fades(self) -> bool | None:
+        """Whether the error keeps to the model's own half-life; None: not known."""
+        return self.fading.fades if self.fading else None
 
     @property
     def op(self) -> Op | None:

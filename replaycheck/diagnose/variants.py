@@ -1,7 +1,8 @@
 """Other arithmetic on the inputs of the first wrong step: which known mistake gives its bits?
 
-A variant is a recipe or weights with one mistake. The leading recurrent layers are run again on the state that the row
-loaded; a variant explains the step if they come out bit for bit as in the candidate, and the right ones don't.
+A variant is a recipe or weights with one mistake, or a call that reads what it is given in another way. The leading
+recurrent layers are run again on the state that the row loaded; a variant explains the step if they come out bit for bit as
+in the candidate, and the right ones don't.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from replaycheck_kernels.recipe import Recipe
 from .nearest import leading_layers, truncated
 from .trail import States
 
-__all__ = ["VARIANTS", "Explained", "explaining_variants"]
+__all__ = ["READINGS", "VARIANTS", "Explained", "explaining_variants"]
 
 BF16: Final = Precision.BF16
 Change = Callable[[Network], Network]
@@ -118,6 +119,32 @@ VARIANTS: Final[tuple[tuple[str, str, Change], ...]] = (
 )
 
 
+Given = Callable[[RowInput], RowInput]
+
+
+def _empty(conv: bool, temporal: bool) -> Given:
+    def change(given: RowInput) -> RowInput:
+        state = given.state
+        c = torch.zeros_like(state.conv) if conv else state.conv
+        t = torch.zeros_like(state.temporal) if temporal else state.temporal
+        return replace(given, state=SequenceState(c, t, state.pages, state.identity))
+
+    return change
+
+
+def _first_token(given: RowInput) -> RowInput:
+    return replace(given, tokens=given.tokens[:1], first_logit=1)
+
+
+#: Code, words, what a call makes of what it is given; only for rows that continue a state.
+READINGS: Final[tuple[tuple[str, str, Given], ...]] = (
+    ("RC311", "the recurrent state that it continues taken for empty", _empty(conv=False, temporal=True)),
+    ("RC310", "the convolution window that it continues taken for empty", _empty(conv=True, temporal=False)),
+    ("RC311", "the whole state that it continues taken for empty", _empty(conv=True, temporal=True)),
+    ("RC207", "its first token alone", _first_token),
+)
+
+
 @dataclass(frozen=True)
 class Explained:
     """A variant that gives the candidate's bits."""
@@ -129,7 +156,7 @@ class Explained:
 def explaining_variants(
     work: Work, network: Network, schedule: Schedule, row: Row, loaded: States, computed: States
 ) -> list[Explained]:
-    """All variants of the right ``network`` whose leading layers come out as in ``computed``.
+    """The ways of reading its inputs, or else all variants of the right ``network``, that give the leading layers' bits.
 
     Rows that are windows of speculation or padded aren't run: they need more than their tokens. A variant counts only if
     the network as it is comes out otherwise.
@@ -142,7 +169,12 @@ def explaining_variants(
     wanted = _state(computed, layers)
     if np.array_equal(_run(work, short, given), wanted):
         return []
-    return [
+    readings = [
+        Explained(code, words)
+        for code, words, reading in (READINGS if row.a else ())
+        if np.array_equal(_run(work, short, reading(given)), wanted)
+    ]
+    return readings or [
         Explained(code, words)
         for code, words, variant in _runnable(short)
         if np.array_equal(_run(work, variant, given), wanted)

@@ -28,8 +28,14 @@ def admission_path(path: Path) -> Path:
 
 
 def gate_digest(gate: Gate) -> str:
-    """blake2b-128 of the gate as canonical JSON: keys sorted, no spaces. The words of ``why`` count, too."""
-    text = json.dumps(gate.model_dump(mode="json"), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    """blake2b-128 of the gate as canonical JSON: keys sorted, no spaces. The words of ``why`` count, too.
+
+    Keys that aren't given don't count, so a key that a later version knows leaves older records valid.
+    """
+    given = {key: value for key, value in gate.model_dump(mode="json").items() if value is not None}
+    if given["scope"]["experiment"] is None:
+        del given["scope"]["experiment"]
+    text = json.dumps(given, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return blake2b(text.encode(), digest_size=16).hexdigest()
 
 
@@ -38,21 +44,24 @@ def read_admission(path: Path) -> Admission | None:
     return read_json(path, Admission, "run 'replaycheck selftest' to write it anew") if path.exists() else None
 
 
-def admit(gate: Gate, clean: float | None, faulty: float | None) -> AdmittedGate:
+def admit(gate: Gate, clean: float | None, faulty: float | None, bound: float | None = None) -> AdmittedGate:
     """What selftest saw for ``gate``: its value in a clean run and with its fault planted.
+
+    ``bound``: that of the faulty run, where a floor decides it; None for the gate's own.
 
     Raises :class:`UsageError` unless clean <= bound < faulty; None means that nothing was measured.
     """
-    if clean is None or clean > gate.bound:
-        raise UsageError(
-            f"gate {gate.name!r} isn't admitted: a clean run gives {clean}, above its bound {gate.bound:g}"
-        )
-    if faulty is None or faulty <= gate.bound:
+    limit = gate.bound if bound is None else bound
+    if limit is None:
+        raise UsageError(f"gate {gate.name!r} isn't admitted: its floor wasn't measured, so it has no bound")
+    if clean is None or clean > limit:
+        raise UsageError(f"gate {gate.name!r} isn't admitted: a clean run gives {clean}, above its bound {limit:g}")
+    if faulty is None or faulty <= limit:
         raise UsageError(
             f"gate {gate.name!r} isn't admitted: its fault {gate.admitted_by!r} gives {faulty}, "
-            f"which doesn't exceed the bound {gate.bound:g}; name another fault or another bound"
+            f"which doesn't exceed the bound {limit:g}; name another fault or another bound"
         )
-    return AdmittedGate(fault=gate.admitted_by, value=faulty, clean=clean, gate_digest=gate_digest(gate))
+    return AdmittedGate(fault=gate.admitted_by, value=faulty, clean=clean, bound=bound, gate_digest=gate_digest(gate))
 
 
 def write_admission(
@@ -115,10 +124,12 @@ def _problems(loaded: LoadedGates, model_digest: str | None, suite_digest: str |
 def _gate_problems(gate: Gate, admitted: AdmittedGate | None) -> Iterator[str]:
     if admitted is None:
         yield f"gate {gate.name!r} has no record of admission"
-    elif admitted.gate_digest != gate_digest(gate):
+        return
+    bound = admitted.bound_of(gate)
+    if admitted.gate_digest != gate_digest(gate):
         yield f"gate {gate.name!r} was changed after it was admitted"
-    elif not admitted.clean <= gate.bound < admitted.value:
+    elif bound is None or not admitted.clean <= bound < admitted.value:
         yield (
             f"gate {gate.name!r} doesn't tell its fault {admitted.fault!r} ({admitted.value:g}) from a clean run "
-            f"({admitted.clean:g}) at the bound {gate.bound:g}"
+            f"({admitted.clean:g}) at the bound {'–' if bound is None else f'{bound:g}'}"
         )

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
-from replaycheck.compare.restore_sums import ConvCount
+from replaycheck.compare.conv_sums import ConvCount
 from replaycheck.schema.arm import Compiler, PoolDtype
+from replaycheck.schema.floor import Floors
 from replaycheck.schema.gate import Scope
 from replaycheck.schema.result import ArmResult, AuditResult, CellResult, ProbeResult, Result
+
+from .sums import CellTraces, sum_traces
+from .tables import InMemory, Tables
 
 __all__ = ["Evidence"]
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """``conv``: conv states by cell, layer and dtype."""
+    """``conv``: conv states by cell, layer and dtype. ``tables``: read when the first gate asks for them."""
 
     arms: tuple[ArmResult, ...]
     cells: tuple[CellResult, ...]
@@ -24,11 +28,22 @@ class Evidence:
     audits: tuple[AuditResult, ...]
     conv: tuple[ConvCount, ...]
     traces: int  # that the run replayed
+    floor: Floors | None = None
+    tables: Tables = field(default_factory=InMemory)
+    _sums: dict[str, dict[str, CellTraces]] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
-    def of(cls, result: Result, conv: tuple[ConvCount, ...]) -> Evidence:
+    def of(cls, result: Result, conv: tuple[ConvCount, ...], tables: Tables) -> Evidence:
         """The evidence of a finished run."""
-        return cls(result.arms, result.cells, result.probes, result.audits, conv, result.summary.traces)
+        seen = result.arms, result.cells, result.probes, result.audits, conv, result.summary.traces, result.floor
+        return cls(*seen, tables)
+
+    def sums(self, scope: Scope) -> dict[str, CellTraces]:
+        """One number a trace, by cell, of the scope's experiment. The tables are read once."""
+        experiment = scope.experiment or "forced"
+        if experiment not in self._sums:
+            self._sums[experiment] = sum_traces(self.tables, experiment)
+        return self._sums[experiment]
 
     @cached_property
     def arm(self) -> dict[str, ArmResult]:

@@ -1,25 +1,51 @@
-"""One measured number of a gate, with its evidence, before any bound is applied."""
+"""One measured number of a gate with its evidence, and the bound where a floor decides that."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Literal
 
 from replaycheck.schema.result import Estimate
+from replaycheck.stats.estimate import Estimated
 from replaycheck.stats.intervals import CONFIDENCE, proportion
 
-__all__ = ["Measured", "counted", "largest", "nothing"]
+from .bounds import Bound
+
+__all__ = ["CellNumber", "Measured", "counted", "largest", "nothing", "worst_cell", "written"]
 
 
 @dataclass(frozen=True)
 class Measured:
-    """``traces`` is None where traces aren't the evidence (probes); ``vacuous`` says why nothing was measured."""
+    """What a metric says to the judge.
+
+    Attributes:
+        worst: where the value was reached.
+        traces: the evidence; None where traces aren't (probes).
+        words: "12 of 3,400 positions differ in bits".
+        vacuous: why nothing was measured.
+        bound: None for the gate's own constant.
+        decided: pass, fail or inconclusive, of a metric that decides by an interval; None: the value does.
+        high_decides: the value passes only if the interval's upper end is within the bound, too.
+        power, power_of: chance to decide with these traces; None for the usual one, see ``judge``.
+        needed: traces for a decision, where the metric knows.
+        passing: the smallest bound that would have passed; None for the value.
+    """
 
     estimate: Estimate
-    worst: str  # where the value was reached
+    worst: str
     traces: int | None
-    words: str  # "12 of 3,400 positions differ in bits"
+    words: str
     vacuous: str = ""
+    bound: Bound | None = None
+    mode: Literal["bound", "exact-zero", "equivalence"] = "bound"
+    decided: Literal["pass", "fail", "inconclusive"] | None = None
+    reading: str | None = None
+    high_decides: bool = False
+    power: float | None = None
+    power_of: str = ""
+    needed: int | None = None
+    passing: float | None = None
 
 
 def nothing(why: str, traces: int | None) -> Measured:
@@ -57,3 +83,35 @@ def _worst(events: Mapping[str, int]) -> str:
     """The place with the most events, the first by name of equal ones; empty without any event."""
     places: Iterable[str] = sorted(place for place, count in events.items() if count)
     return max(places, key=events.__getitem__, default="")
+
+
+@dataclass(frozen=True)
+class CellNumber:
+    """One cell's number with its bound; ``estimate`` gives it an interval, which only the worst cell needs."""
+
+    value: float
+    where: str
+    traces: int
+    bound: Bound
+    estimate: Callable[[], Estimate]
+    words: str
+
+
+def worst_cell(numbers: Iterable[CellNumber], traces: int, vacuous: str, high_decides: bool = False) -> Measured:
+    """The cell that is furthest over its bound; of those within, one without a bound; else the one nearest to it."""
+    found = list(numbers)
+    if not found:
+        return nothing(vacuous or "no cell of this scope has such a number", traces)
+    worst = max(found, key=_weight)
+    return Measured(worst.estimate(), worst.where, traces, worst.words, vacuous, worst.bound, high_decides=high_decides)
+
+
+def _weight(number: CellNumber) -> tuple[int, float]:
+    if number.bound.value is None:
+        return 1, number.value
+    return 2 if number.bound.broken_by(number.value) else 0, number.bound.share(number.value)
+
+
+def written(found: Estimated) -> Estimate:
+    """What the statistics say, as a record."""
+    return Estimate(**asdict(found))

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from replaycheck.compare.cell_sums import CellSums
 from replaycheck.compare.columns import names
 from replaycheck.compare.divergence import DivergenceSums, divergences
+from replaycheck.compare.free_sums import FreeSums
 from replaycheck.compare.saved import pair_saved
 from replaycheck.compare.spill import Spill
 from replaycheck.errors import UsageError
@@ -26,6 +27,7 @@ from replaycheck.schema.comparison import ArmComparison, Comparison
 from replaycheck.schema.frames import to_arrow, to_frame
 from replaycheck.schema.tables import PAIRS
 
+from .baseline import no_worse_than
 from .environment import differences
 from .parts import read_part
 from .store import Run, groups_done, open_run, read_environment, read_result
@@ -33,23 +35,37 @@ from .store import Run, groups_done, open_run, read_environment, read_result
 __all__ = ["compare_runs"]
 
 
-def compare_runs(a: Path, b: Path) -> Comparison:
-    """Compare the arms that both runs have. Raises :class:`UsageError` if the runs are of different models."""
+def compare_runs(a: Path, b: Path, judge: bool = False, margin: float | None = None) -> Comparison:
+    """Compare the arms that both runs have.
+
+    ``judge``: whether ``b`` is no worse than its baseline ``a``, by at most ``margin`` nat (see ``baseline.py``).
+
+    Raises :class:`UsageError` if the runs are of different models or mean something else by a log-probability, or if ``a``
+    can't be a baseline.
+    """
     runs = open_run(a), open_run(b)
     _refuse_other_models(*runs)
+    _refuse_other_semantics(*runs)
+    no_worse = no_worse_than(*runs, margin) if judge else None
     left, right = (_Arms(run) for run in runs)
     cells = {name: _cell(name, right) for name in sorted(left.rows.keys() & right.rows.keys())}
     with TemporaryDirectory(prefix="replaycheck-compare-") as scratch, Spill(Path(scratch)) as spill:
         sums = CellSums([cell.name for cell in cells.values()], spill)
-        parted = DivergenceSums()
+        parted, free = DivergenceSums(), FreeSums()
         for part, pairs, said in _paired(*runs, cells, spill):
             sums.add(pairs, part)
-            parted.add(divergences(pairs, said, tuple(cells.values())))
-        positions = dict(sums.numbers())
+            found = divergences(pairs, said, tuple(cells.values()))
+            parted.add(found)
+            free.add(pairs, found)
+        positions, said_freely = dict(sums.numbers()), free.finish(cell.name for cell in cells.values())
     return Comparison(
         environment=differences(*(read_environment(run) for run in runs)),
-        arms=tuple(_arm(name, cell, left, right, positions[cell.name], parted) for name, cell in cells.items()),
+        arms=tuple(
+            _arm(name, cell, left, right, positions[cell.name] | {"free": said_freely.get(cell.name)}, parted)
+            for name, cell in cells.items()
+        ),
         unmatched=tuple(sorted(left.rows.keys() ^ right.rows.keys())),
+        no_worse=no_worse,
     )
 
 
@@ -62,18 +78,30 @@ def _refuse_other_models(a: Run, b: Run) -> None:
         )
 
 
+def _refuse_other_semantics(a: Run, b: Run) -> None:
+    unlike = read_result(a).logprobs.unlike(read_result(b).logprobs)
+    if unlike:
+        name, (left, right) = next(iter(unlike.items()))
+        more = f", and {len(unlike) - 1} more of it differ" if len(unlike) > 1 else ""
+        raise UsageError(
+            f"a log-probability isn't the same thing in both runs: {name} is {left!r} in {str(a.path)!r} and {right!r} in "
+            f"{str(b.path)!r}{more}; compare runs that were recorded alike"
+        )
+
+
 class _Arms:
-    """How many observations each arm of a run has, and which arms restore."""
+    """How many forced observations each arm of a run has, and which arms restore."""
 
     def __init__(self, run: Run) -> None:
         self.rows: dict[str, int] = {}
         self.restore: set[str] = set()
         for part in sorted(groups_done(run)):
-            table = read_part(run, "observations", part, ("arm", "offset_from_restore"))
-            arm = names(table["arm"])
+            table = read_part(run, "observations", part, ("arm", "experiment", "offset_from_restore"))
+            arm, experiment = names(table["arm"]), names(table["experiment"])
+            forced = experiment.code == experiment.named("forced")
             restored = table["offset_from_restore"].is_valid().to_numpy(zero_copy_only=False)
             for code, name in enumerate(arm.of):
-                mine = arm.code == code
+                mine = forced & (arm.code == code)
                 self.rows[name] = self.rows.get(name, 0) + int(mine.sum())
                 if restored[mine].any():
                     self.restore.add(name)
@@ -127,7 +155,7 @@ def _plain(tables: Sequence[pa.Table]) -> dict[str, pa.ChunkedArray]:
 
 def _of_side(side: str, table: pa.Table) -> pa.Table:
     """The columns that a divergence needs, dictionaries as strings, arms named ``a/NAME`` or ``b/NAME``."""
-    kept = ("arm", "experiment", "trace", "branch", "turn", "position", "logprob", "top1", "top20")
+    kept = ("arm", "experiment", "trace", "branch", "turn", "position", "token", "logprob", "top1", "top20")
     columns = {name: table[name].cast(pa.string()) if name in kept[:3] else table[name] for name in kept}
     columns["arm"] = pc.binary_join_element_wise(side, columns["arm"], "/")
     return pa.table(columns)

@@ -6,23 +6,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pandas as pd
 
 from replaycheck.compare.attribution import AttributionSums
-from replaycheck.compare.restore_sums import ConvCount, RestoreSums
+from replaycheck.compare.conv_sums import CONV_COLUMNS, ConvCount, ConvSums
 from replaycheck.compare.spill import Spill
 from replaycheck.compare.summarise import Summariser
 from replaycheck.compare.totals import add_arms, add_audits
 from replaycheck.errors import InternalError
+from replaycheck.floor.controls import pairings
+from replaycheck.floor.own import own_floors, state_cells
+from replaycheck.floor.sums import COLUMNS, FloorSums
 from replaycheck.gates.evidence import Evidence
 from replaycheck.gates.judge import judge, summary
 from replaycheck.gates.load import LoadedGates
+from replaycheck.gates.tables import InMemory, Tables
 from replaycheck.schema.arm import Arm, Cell
+from replaycheck.schema.floor import Floors, Measure
 from replaycheck.schema.result import ArmResult, Attribution, AuditResult, CellResult, Finding, ProbeResult, Result
+from replaycheck.schema.semantics import LogprobSemantics
 
-from .parts import read_blocks, read_part, write_whole
+from .parts import RunTables, read_blocks, read_part, write_whole
 from .store import Run, groups_done, iter_groups, write_json
 
 __all__ = ["Collected", "FindFaults", "RunInfo", "assemble", "collect", "conv_counts", "finish"]
@@ -46,6 +52,7 @@ class RunInfo:
     seed: int
     faults: tuple[str, ...] = ()
     not_checked: tuple[str, ...] = ()
+    logprobs: LogprobSemantics = field(default_factory=LogprobSemantics)
 
 
 @dataclass(frozen=True)
@@ -59,10 +66,12 @@ class Collected:
     restores: pd.DataFrame
     traces: int
     attributions: tuple[Attribution, ...] = ()
+    controls: tuple[Measure, ...] = ()
+    tables: Tables = field(default_factory=InMemory)  # what gates read again
 
 
-_OBSERVED = ("arm", "experiment", "trace", "branch", "turn", "position", "logprob", "top1", "top20")
-"""Columns of OBSERVATIONS that a summary reads."""
+_OBSERVED = (*COLUMNS, "token", "top20")
+"""Columns of OBSERVATIONS that a summary and a floor read."""
 
 _BLOCK = 16_384
 """Rows of divergences.parquet that are in memory together: a row group of the file."""
@@ -75,12 +84,14 @@ def collect(run: Run, arms: Sequence[Arm], cells: Sequence[Cell]) -> Collected:
     if missing:
         raise InternalError(f"no group of the run has the arm {missing[0]!r}")
     with Spill(run.path) as spill:
-        summary, parts = Summariser(cells, spill), AttributionSums(arms)
+        summary, parts, controls = Summariser(cells, spill), AttributionSums(arms), pairings(arms)
+        floors = FloorSums(controls, spill, len(cells), state_cells(controls, cells))
         for name in sorted(groups_done(run)):
             pairs, restores = read_part(run, "pairs", name), read_part(run, "restores", name)
             observations = read_part(run, "observations", name, _OBSERVED)
             summary.add(name, pairs, observations, restores)
             parts.add(observations)
+            floors.add(observations, restores)
         write_whole(run, "divergences", spill.parted(_BLOCK))
         return Collected(
             arms=tuple(sums[arm.name] for arm in arms),
@@ -90,15 +101,17 @@ def collect(run: Run, arms: Sequence[Arm], cells: Sequence[Cell]) -> Collected:
             restores=summary.restores.evidence,
             traces=spill.traces,
             attributions=parts.finish(),
+            tables=RunTables(run),
+            controls=floors.finish(),
         )
 
 
 def conv_counts(run: Run) -> tuple[ConvCount, ...]:
     """What a gate reads of the restores of a finished run."""
-    sums = RestoreSums(())
-    for block in read_blocks(run, "restores"):
+    sums = ConvSums()
+    for block in read_blocks(run, "restores", CONV_COLUMNS):
         sums.add(block)
-    return sums.conv
+    return sums.finish()
 
 
 def assemble(
@@ -107,8 +120,12 @@ def assemble(
     probes: Sequence[ProbeResult],
     gates: Sequence[LoadedGates],
     find: FindFaults | None = None,
+    floor: Floors | None = None,
 ) -> Result:
-    """Judge, then ask ``find`` what the evidence proves. Admission of the gates is the caller's part."""
+    """Judge, then ask ``find`` what the evidence proves. Admission of the gates is the caller's part.
+
+    ``floor``: None for one of the run's own controls alone.
+    """
     evidence = Evidence(
         arms=collected.arms,
         cells=collected.cells,
@@ -116,6 +133,8 @@ def assemble(
         audits=collected.audits,
         conv=collected.conv,
         traces=collected.traces,
+        floor=floor or own_floors((), collected.controls),
+        tables=collected.tables,
     )
     result = _result(info, evidence, gates)
     found = find(result, collected.restores) if find else ()
@@ -136,12 +155,14 @@ def _result(info: RunInfo, evidence: Evidence, gates: Sequence[LoadedGates]) -> 
         seed=info.seed,
         faults=info.faults,
         not_checked=info.not_checked,
+        logprobs=info.logprobs,
         arms=evidence.arms,
         cells=evidence.cells,
         probes=evidence.probes,
         audits=evidence.audits,
         gates=judged,
         findings=(),
+        floor=evidence.floor,
         summary=summary(judged, evidence),
     )
 

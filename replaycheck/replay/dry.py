@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import resource
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from time import process_time
 
 from replaycheck.report.verdict import not_checked
@@ -14,7 +14,7 @@ from replaycheck.schedule.steps import Compute, Schedule
 
 from .settings import Settings
 from .stage import How, batches_of, work_of, workers_of
-from .worker import Job, replay_jobs
+from .worker import Job, one_thread, replay_jobs
 
 __all__ = ["dry_run"]
 
@@ -29,10 +29,11 @@ _HEAD = ("arm", "history", "tail", "answer", "answers", "pool", "checkpoints", "
 
 @dataclass(frozen=True)
 class _Count:
-    """What the arms of some groups do, by arm; scale: all groups over these."""
+    """What the arms of some groups do, by arm, and tokens of all arms by group; scale: all groups over these."""
 
     hits: list[int]
     tokens: list[int]
+    of_group: dict[int, int]
     scale: float
 
 
@@ -58,12 +59,13 @@ def dry_run(settings: Settings, how: How, calibrate: bool = True) -> str:
 def _count(settings: Settings) -> _Count:
     step = max(1, len(settings.groups) // SAMPLE)
     hits, tokens = [0] * len(settings.arms), [0] * len(settings.arms)
-    chosen = range(0, len(settings.groups), step)
-    for index in chosen:
+    of_group = dict.fromkeys(range(0, len(settings.groups), step), 0)
+    for index in of_group:
         for arm, schedule in enumerate(compile_arms(settings.groups.parse(index), settings.arms)):
             hits[arm] += schedule.expected_hits
             tokens[arm] += _tokens(schedule)
-    return _Count(hits, tokens, len(settings.groups) / len(chosen))
+            of_group[index] += _tokens(schedule)
+    return _Count(hits, tokens, of_group, len(settings.groups) / len(of_group))
 
 
 def _tokens(schedule: Schedule) -> int:
@@ -92,29 +94,35 @@ def _row(settings: Settings, index: int, count: _Count) -> tuple[str, ...]:
 
 
 def _expected(settings: Settings, how: How, count: _Count) -> Sequence[str]:
-    """Time by prompt and answer tokens, calibrated on one group; memory as that group took it."""
-    groups = settings.groups
-    costs = [prompt + scored for prompt, scored in zip(groups.prompts, groups.scored, strict=True)]
-    spent, done = _calibrate(settings, costs)
-    measured = sum(costs[index] for index in done)
+    """Time by tokens that arms compute, calibrated on one group; memory as that group took it."""
+    spent, done = _calibrate(settings, count.of_group)
+    measured = sum(count.of_group[index] for index in done)
     workers = workers_of(how, len(batches_of(settings, how.shard)))
-    seconds = spent * sum(costs) / measured / how.shard.of
+    seconds = spent * sum(count.tokens) * count.scale / measured / how.shard.of
     # ru_maxrss is in KiB, on macOS in bytes.
     held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
     return (
         f"expected: {seconds:,.0f} CPU seconds of replay, {seconds / workers:,.0f} s with {workers} workers, "
         f"{held * (workers + (workers > 1)) / 2**30:.1f} GiB",
-        f"calibrated on the {len(done)} smallest groups: {spent:.2f} CPU s for {measured:,} tokens of prompts and answers "
-        f"under {len(settings.arms)} arms. A longer group costs more a token where attention does.",
+        f"calibrated on the {len(done)} smallest groups: {spent:.2f} CPU s for {measured:,} tokens under "
+        f"{len(settings.arms)} arms. Short groups fill passes badly, so this is too much rather than too little.",
     )
 
 
-def _calibrate(settings: Settings, costs: Sequence[int]) -> tuple[float, list[int]]:
-    """CPU seconds, and the groups that were replayed: the smallest ones, until half a second is spent."""
+def _calibrate(settings: Settings, costs: Mapping[int, int]) -> tuple[float, list[int]]:
+    """CPU seconds, and the groups that were replayed: the smallest ones, until half a second is spent.
+
+    One arm goes before, which loads the model and the compiled kernels: a run does that once. One thread, as workers have:
+    on a busy machine two wait for each other.
+    """
+    one_thread()
     done: list[int] = []
+    order = sorted(costs, key=costs.__getitem__)[:MEASURED]
+    work = work_of(settings)
+    replay_jobs(replace(work, arms=work.arms[:1], cells=()), [Job("start", (settings.groups.raw(order[0]),))])
     begin = process_time()
-    for index in sorted(range(len(costs)), key=costs.__getitem__)[:MEASURED]:
-        replay_jobs(work_of(settings), [Job("calibration", (settings.groups.raw(index),))])
+    for index in order:
+        replay_jobs(work, [Job("calibration", (settings.groups.raw(index),))])
         done.append(index)
         if process_time() - begin > 0.5:
             break

@@ -43,7 +43,7 @@ def merge(paths: Sequence[Path], out: Path | None, say: Say = lambda line: None)
     for run, shard in shards:
         for part in shard.parts:
             _copy(run, record, part)
-    result = conclude(record, plan_in(first), first.probes)
+    result = conclude(record, plan_in(first), first.probes, repeats=first.repeats)
     write_json(record.environment, finished(read_environment(record)))
     return record, result
 
@@ -91,7 +91,7 @@ def _inputs(run: Run) -> dict[str, object]:
 
 
 def _plan(record: ShardRecord) -> dict[str, object]:
-    return record.model_dump(mode="json", exclude={"shard", "probes", "parts", "reproduce"})
+    return record.model_dump(mode="json", exclude={"shard", "probes", "parts", "reproduce", "repeats"})
 
 
 def _unlike(a: dict[str, object], b: dict[str, object]) -> tuple[str, str, str] | None:

@@ -26,6 +26,7 @@ from replaycheck.schema.tables import TABLES
 __all__ = [
     "MAX_ROWS",
     "Run",
+    "RunTables",
     "encode",
     "part_path",
     "read_blocks",
@@ -59,6 +60,9 @@ class Run:
 
 _WHOLE = {"divergences"}
 """Tables that one file holds, since they are made once every group is done."""
+
+_LATER = {"divergences": {"experiment": "forced"}}
+"""Columns that were added at the end of a table, and what a file without them means."""
 
 _GROUP = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -133,7 +137,18 @@ def read_blocks(run: Run, table: str, columns: Sequence[str] | None = None) -> I
             continue
         with _opened(path, table) as file:
             for group in range(file.num_row_groups):
-                yield file.read_row_group(group, columns=columns)
+                yield _completed(table, file.read_row_group(group, columns=columns), columns)
+
+
+@dataclass(frozen=True)
+class RunTables:
+    """The tables of a run as gates read them (``gates.tables.Tables``)."""
+
+    run: Run
+
+    def blocks(self, table: str, columns: Sequence[str]) -> Iterator[pa.Table]:
+        """See :func:`read_blocks`."""
+        return read_blocks(self.run, table, columns)
 
 
 def _paths(run: Run, table: str) -> list[Path]:
@@ -146,7 +161,17 @@ def _paths(run: Run, table: str) -> list[Path]:
 
 def _read(path: Path, table: str, columns: Sequence[str] | None = None) -> pa.Table:
     with _opened(path, table) as file:
-        return file.read(columns=columns)
+        return _completed(table, file.read(columns=columns), columns)
+
+
+def _completed(table: str, rows: pa.Table, columns: Sequence[str] | None) -> pa.Table:
+    """The rows with the columns that an older version of replaycheck didn't write, filled with what it meant."""
+    for name, meant in _LATER.get(table, {}).items():
+        if name not in rows.column_names and (columns is None or name in columns):
+            kind = TABLES[table].field(name).type
+            same = pa.array([meant] * rows.num_rows, pa.string()).dictionary_encode().cast(kind)
+            rows = rows.append_column(TABLES[table].field(name), same)
+    return rows.select(list(columns)) if columns is not None else rows
 
 
 @contextmanager
@@ -164,7 +189,9 @@ def _opened(path: Path, table: str) -> Iterator[pq.ParquetFile]:
 
 
 def _refuse_foreign(path: Path, table: str, file: pq.ParquetFile) -> None:
-    if not file.schema_arrow.equals(TABLES[table]):
+    later = len(TABLES[table]) - len(_LATER.get(table, {}))
+    older = pa.schema(list(TABLES[table])[:later])
+    if not (file.schema_arrow.equals(TABLES[table]) or file.schema_arrow.equals(older)):
         raise UsageError(
             f"{str(path)!r} doesn't have the columns {', '.join(TABLES[table].names)} of table {table!r}; "
             "give a run of this version of replaycheck"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from replaycheck.gates.load import load_gates
 from replaycheck.schema.result import GateResult, Result, Summary
 
 from .assemble import conv_counts
+from .parts import RunTables
 from .store import open_run, read_result
 
 __all__ = ["Judged", "rejudge"]
@@ -22,9 +23,12 @@ __all__ = ["Judged", "rejudge"]
 
 @dataclass(frozen=True)
 class Judged:
+    """``files``: where the gate files lie, by the name that results call them."""
+
     gates: tuple[GateResult, ...]
     summary: Summary
     warnings: tuple[str, ...]
+    files: Mapping[str, Path]
 
 
 def rejudge(path: Path, names: Sequence[str] = ()) -> Judged:
@@ -33,9 +37,9 @@ def rejudge(path: Path, names: Sequence[str] = ()) -> Judged:
     result = read_result(run)
     files = [load_gates(name) for name in names or _judged_by(result)]
     warnings = tuple(warning for loaded in files for warning in check_admission(loaded))
-    evidence = Evidence.of(result, conv_counts(run))
+    evidence = Evidence.of(result, conv_counts(run), RunTables(run))
     gates = judge(files, evidence)
-    return Judged(gates, summary(gates, evidence), warnings)
+    return Judged(gates, summary(gates, evidence), warnings, {loaded.name: loaded.path for loaded in files})
 
 
 def _judged_by(result: Result) -> list[str]:

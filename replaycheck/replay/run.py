@@ -6,6 +6,7 @@ resolve → start-up check → parts over workers → probes → add up, judge, 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from time import process_time
 
@@ -13,8 +14,11 @@ import torch
 
 from replaycheck.diagnose.deeper import deeper
 from replaycheck.faults.fault import Fault, find_fault
+from replaycheck.floor.beyond import beyond_floor
+from replaycheck.floor.repeat import measure_repeat
 from replaycheck.probes.collection import kernel_probes, state_probes
 from replaycheck.probes.parallel import parallel_probes
+from replaycheck.schema.floor import Measure
 from replaycheck.schema.result import ProbeResult, Result
 from replaycheck.subjects.choose import LAB
 from replaycheck.subjects.lab.invariance import check_invariance
@@ -23,8 +27,9 @@ from replaycheck.subjects.lab.pool import cast
 from replaycheck_kernels.providers.tuning import bound_autotuning
 
 from .assemble import RunInfo
-from .conclude import Plan, conclude
+from .conclude import Deeper, Plan, conclude
 from .environment import describe, finished
+from .semantics import logprobs_of
 from .settings import Settings
 from .shards import write_shard
 from .stage import How, batches_of, replay_missing
@@ -53,28 +58,41 @@ def run_whole(
     settings: Settings, how: How, out: Path | None = None, resume: Path | None = None, say: Say = lambda line: None
 ) -> tuple[Run, Result]:
     """The same with any kind of worker; ``how.shard`` is everything."""
-    record, seconds, probes = _replayed(settings, how, out, resume, say)
+    done = _replayed(settings, how, out, resume, say)
     begin = process_time()
-    result = conclude(record, plan_of(settings), probes, deeper(settings, record, say))
-    seconds["collect"] = process_time() - begin
-    write_json(record.environment, finished(read_environment(record), seconds))
-    return record, result
+    result = conclude(done.run, plan_of(settings), done.probes, _finds(settings, done.run, say), done.repeats)
+    done.seconds["collect"] = process_time() - begin
+    write_json(done.run.environment, finished(read_environment(done.run), done.seconds))
+    return done.run, result
+
+
+def _finds(settings: Settings, run: Run, say: Say) -> Deeper:
+    """Who finds: what explains a failing exact cell, then what explains a difference beyond its floor."""
+    return beyond_floor(settings, run, deeper(settings, run, say), say)
 
 
 def run_shard(
     settings: Settings, how: How, out: Path | None = None, resume: Path | None = None, say: Say = lambda line: None
 ) -> Run:
     """Replay the parts of one shard, and write what ``merge`` needs. A shard judges nothing and has no result."""
-    record, seconds, probes = _replayed(settings, how, out, resume, say)
-    write_shard(record, str(how.shard), plan_of(settings), probes, [b.name for b in batches_of(settings, how.shard)])
-    write_json(record.environment, finished(read_environment(record), seconds))
-    return record
+    done = _replayed(settings, how, out, resume, say)
+    parts = [batch.name for batch in batches_of(settings, how.shard)]
+    write_shard(done.run, str(how.shard), plan_of(settings), done.probes, parts, done.repeats)
+    write_json(done.run.environment, finished(read_environment(done.run), done.seconds))
+    return done.run
 
 
-def _replayed(
-    settings: Settings, how: How, out: Path | None, resume: Path | None, say: Say
-) -> tuple[Run, dict[str, float], tuple[ProbeResult, ...]]:
-    """The folder, CPU seconds by stage, and the probes' results."""
+@dataclass(frozen=True)
+class _Replayed:
+    """seconds: of the CPU, by stage. repeats: F_run."""
+
+    run: Run
+    seconds: dict[str, float]
+    probes: tuple[ProbeResult, ...]
+    repeats: tuple[Measure, ...]
+
+
+def _replayed(settings: Settings, how: How, out: Path | None, resume: Path | None, say: Say) -> _Replayed:
     faults = [find_fault(name) for name in settings.faults]
     one_thread()
     if settings.subject == LAB:
@@ -82,10 +100,13 @@ def _replayed(
     inputs = settings.inputs() | ({} if how.shard.whole else {"shard": str(how.shard)})
     record = create_run(describe(inputs, settings.device, _device_name(settings.device)), out, resume)
     seconds = replay_missing(settings, record, how, say)
+    begin = process_time()
+    repeats = () if settings.floor else measure_repeat(settings, record.path)
+    seconds["repeat"] = process_time() - begin
     if settings.subject != LAB:
-        return record, seconds, ()
+        return _Replayed(record, seconds, (), repeats)
     say("probing stores and kernels")
-    return record, seconds, run_probes(settings, faults)
+    return _Replayed(record, seconds, run_probes(settings, faults), repeats)
 
 
 def _start_lab(settings: Settings) -> None:
@@ -134,5 +155,6 @@ def plan_of(settings: Settings) -> Plan:
         seed=settings.seed,
         faults=settings.faults,
         not_checked=settings.not_checked,
+        logprobs=logprobs_of(settings),
     )
-    return Plan(info, settings.arms, settings.cells, settings.gates, settings.reproduce)
+    return Plan(info, settings.arms, settings.cells, settings.gates, settings.reproduce, settings.floor)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b, file_digest
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,15 +20,19 @@ from replaycheck.schedule.parallel import geometry_of, plan_ranks
 from replaycheck.schedule.requests import check_playable
 from replaycheck.schedule.speculation.early import check_rollback
 from replaycheck.schema.arm import Arm, Cell
+from replaycheck.schema.floor import Floors
 from replaycheck.schema.suite import Suite, expand
 from replaycheck.schema.trace import Group
-from replaycheck.subjects.choose import LAB, find_subject
+from replaycheck.subjects.choose import LAB, NO_OPTIONS, find_subject
 from replaycheck.subjects.lab.kernels import OURS, KernelChoice, LabKernels, claimed_recipe, lab_kernels
+from replaycheck.subjects.protocol import SubjectOptions
 from replaycheck.traces.suite import find_traces, parse_suite
 from replaycheck.traces.vocabulary import SIZE
 from replaycheck_kernels.recipe import PRESETS
 
+from .free import not_free, refuse_free_subject
 from .groups import Groups
+from .own_arms import RECIPE, arms_of, possible_for
 from .possible import Possible, possible
 
 DEFAULT_KERNELS = KernelChoice()
@@ -56,6 +60,8 @@ class Settings:
     audit: AuditMode = AuditMode.RECORD
     subject: str = LAB
     explain: bool = True  # run a failing case again, step by step, and name its cause
+    floor: Floors | None = None  # given; None: the run measures its own
+    options: SubjectOptions = NO_OPTIONS  # of a subject other than the lab
 
     @property
     def device(self) -> str:
@@ -63,7 +69,10 @@ class Settings:
 
     def inputs(self) -> dict[str, str]:
         """What decides the results; a resumed run must have the same."""
-        return {
+        chosen = {"experiments": ", ".join(self.suite.experiments)} if self.suite.experiments != ("forced",) else {}
+        if self.floor is not None:
+            chosen["floor"] = str(self.floor.digest)
+        return chosen | {
             "suite": self.suite.name,
             "subject": self.subject,
             "suite digest": self.suite_digest,
@@ -90,11 +99,14 @@ def resolve(
     kernels: KernelChoice = DEFAULT_KERNELS,
     admitted: bool = True,
     subject: str = LAB,
+    options: SubjectOptions = NO_OPTIONS,
+    free: bool = False,
 ) -> tuple[Settings, tuple[str, ...]]:
     """Find and read everything. Returns the settings, and warnings: untested kernels, gates that no selftest has admitted.
 
     Args:
         recipe: None for the one that the kernels claim, or the suite's.
+        free: run the free experiment, too, whatever the suite says.
         admitted: refuse shipped gates without a valid record of admission; selftest, which writes it, doesn't.
 
     Raises:
@@ -106,14 +118,19 @@ def resolve(
     path = suite or suite_file(preset or DEFAULT_PRESET)
     parsed = parse_suite(path)
     parsed = parsed.model_copy(update={"recipe": recipe or claimed_recipe(kernels) or parsed.recipe})
+    if free:
+        parsed = parsed.model_copy(update={"experiments": ("forced", "free")})
+    refuse_free_subject(parsed, subject)
     files = find_traces(traces) if traces else find_traces(parsed.traces, path)
+    if subject == LAB:
+        _refuse_others_options(options)
+        computes = _lab(parsed, kernels, faults, model, named=suite is not None)
+    else:
+        computes = _other(parsed, subject, replace(options, model=model), kernels, named=suite is not None)
+        parsed = parsed if computes.recipe is None else parsed.model_copy(update=_OWN)
     loaded = tuple(load_gates(str(name)) for name in (gates or parsed.gates))
     judged = loaded if admitted else ()
     warnings = tuple(warning for each in judged for warning in check_admission(each, *_shipped_digests(each)))
-    if subject == LAB:
-        computes = _lab(parsed, kernels, faults, model, named=suite is not None)
-    else:
-        computes = _other(parsed, subject, kernels, model)
     wanted = computes.wanted
     settings = Settings(
         parsed,
@@ -129,11 +146,17 @@ def resolve(
         seed,
         kernels,
         computes.label,
-        wanted.not_checked,
-        _command(suite, preset, traces, model, recipe, gates, faults, seed, kernels, subject),
+        (*wanted.not_checked, *not_free(parsed, wanted.arms, wanted.cells)),
+        _command(suite, preset, traces, model, recipe, gates, faults, seed, kernels, subject, options)
+        + (" --free" if free else ""),
         subject=subject,
+        options=replace(options, model=model) if subject != LAB else NO_OPTIONS,
     )
     return settings, (*((computes.warning,) if computes.warning else ()), *warnings)
+
+
+_OWN = {"recipe": RECIPE, "gates": ("server",)}
+"""Of a suite whose arms a subject's own cache decides: what else they can't take from the file."""
 
 
 @dataclass(frozen=True)
@@ -145,6 +168,7 @@ class _Computes:
     label: str
     wanted: Possible
     warning: str | None = None
+    recipe: str | None = None  # of arms that a subject's own cache asks for; None: the suite's
 
 
 def _lab(suite: Suite, kernels: KernelChoice, faults: Sequence[str], model: Path | None, named: bool) -> _Computes:
@@ -161,11 +185,22 @@ def _lab(suite: Suite, kernels: KernelChoice, faults: Sequence[str], model: Path
     return _Computes(folder, digest(folder), lab.label, wanted, lab.warning)
 
 
-def _other(suite: Suite, subject: str, kernels: KernelChoice, model: Path | None) -> _Computes:
-    if kernels != DEFAULT_KERNELS or model is not None:
-        raise UsageError(f"--subject {subject}: it has no --model, --kernels or --device of the lab; leave them out")
-    found = find_subject(subject)
-    return _Computes(Path(found.name), found.digest, found.name, Possible(*expand(suite)))
+def _other(suite: Suite, subject: str, options: SubjectOptions, kernels: KernelChoice, named: bool) -> _Computes:
+    if replace(kernels, device="cpu") != DEFAULT_KERNELS:
+        raise UsageError(f"--subject {subject}: it has no --kernels of the lab; leave them out")
+    found = find_subject(subject, options).describe()
+    if found.policy is not None and not named:
+        wanted, recipe = arms_of(found, found.policy), RECIPE
+    else:
+        wanted, recipe = possible_for(found, *expand(suite), named=named), None
+    return _Computes(Path(found.name), found.digest, found.name, wanted, recipe=recipe)
+
+
+def _refuse_others_options(options: SubjectOptions) -> None:
+    if options.url or options.engine_model or options.settings:
+        raise UsageError(
+            "--url, --engine-model and --subject-option are for subjects other than the lab; give --subject NAME"
+        )
 
 
 def _check(group: Group, arms: Sequence[Arm]) -> None:
@@ -194,16 +229,25 @@ def _command(
     seed: int,
     kernels: KernelChoice,
     subject: str,
+    options: SubjectOptions,
 ) -> str:
     """The command line that repeats a run with these inputs."""
     named = {"--preset": preset, "--model": model, "--recipe": recipe, "--seed": seed or None}
     named["--subject"] = None if subject == LAB else subject
+    # An address is no part of a result; the reader puts in where their own server is.
+    named |= {"--url": "URL" if options.url else None, "--engine-model": options.engine_model}
     if kernels != DEFAULT_KERNELS:
         tuned = None if kernels.autotune == DEFAULT_KERNELS.autotune else kernels.autotune
         named |= {"--kernels": kernels.spec, "--kernels-path": kernels.path, "--device": kernels.device}
         named |= {"--autotune": tuned}
     pairs = [(name, str(value)) for name, value in named.items() if value is not None]
-    for name, values in (("--traces", traces), ("--gates", gates), ("--fault", faults)):
+    settings = tuple(f"{name}={'URL' if name.endswith('url') else value}" for name, value in options.settings)
+    for name, values in (
+        ("--traces", traces),
+        ("--gates", gates),
+        ("--fault", faults),
+        ("--subject-option", settings),
+    ):
         pairs += [(name, value) for value in values]
     words = ["replaycheck", "run", *([str(suite)] if suite else []), *(word for pair in pairs for word in pair)]
     return shlex.join(words)
@@ -236,10 +280,14 @@ def _shipped_digests(loaded: LoadedGates) -> tuple[str | None, str | None]:
     """What a shipped gate file must have been admitted with: the shipped model and its suite as they are now."""
     if not loaded.shipped:
         return None, None
-    return digest(model_dir(None)), admission_suite_digest()
+    return digest(model_dir(None)), admission_suite_digest(loaded.over_noise)
 
 
-def admission_suite_digest() -> str:
-    """The digest of the suite that selftest plants its faults in: the quick preset with its traces."""
-    path = suite_file(DEFAULT_PRESET)
-    return digest_files([path, *find_traces(parse_suite(path).traces, path)])
+def admission_suite_digest(over_noise: bool) -> str:
+    """The digest of what selftest plants its faults in: the preset ``quick`` with its traces, of which it takes small groups.
+
+    ``over_noise``: of gates that need floors and several traces it is the traces of ``ci``, under arms of its own.
+    """
+    path = suite_file("ci" if over_noise else DEFAULT_PRESET)
+    traces = find_traces(parse_suite(path).traces, path)
+    return digest_files(traces if over_noise else [path, *traces])

@@ -9,6 +9,7 @@ from pathlib import Path
 from replaycheck.errors import UsageError
 from replaycheck.gates.load import LoadedGates
 from replaycheck.json_files import read_json, write_json
+from replaycheck.schema.floor import Measure
 from replaycheck.schema.result import ProbeResult
 from replaycheck.schema.shard import ShardGates, ShardRecord
 
@@ -23,7 +24,14 @@ def shard_file(run: Run) -> Path:
     return run.path / "shard.json"
 
 
-def write_shard(run: Run, shard: str, plan: Plan, probes: Sequence[ProbeResult], parts: Sequence[str]) -> None:
+def write_shard(
+    run: Run,
+    shard: str,
+    plan: Plan,
+    probes: Sequence[ProbeResult],
+    parts: Sequence[str],
+    repeats: Sequence[Measure] = (),
+) -> None:
     """Write shard.json."""
     gates = tuple(
         ShardGates(path=str(each.path), shipped=each.shipped, gates=each.gates, admission=each.admission)
@@ -38,6 +46,8 @@ def write_shard(run: Run, shard: str, plan: Plan, probes: Sequence[ProbeResult],
         gates=gates,
         probes=tuple(probes),
         parts=tuple(parts),
+        floor=plan.floor,
+        repeats=tuple(repeats),
     )
     write_json(shard_file(run), record)
 
@@ -56,4 +66,4 @@ def plan_in(record: ShardRecord) -> Plan:
     """What the whole run is to find out."""
     info = RunInfo(**{each.name: getattr(record, each.name) for each in fields(RunInfo)})
     gates = tuple(LoadedGates(Path(each.path), each.gates, each.admission, each.shipped) for each in record.gates)
-    return Plan(info, record.arms, record.cells, gates, record.reproduce)
+    return Plan(info, record.arms, record.cells, gates, record.reproduce, record.floor)

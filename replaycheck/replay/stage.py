@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import monotonic, process_time
 
+from replaycheck.errors import EngineEnvironmentError, UsageError
 from replaycheck.subjects.choose import LAB, find_subject
 
 from .batches import WHOLE, Batch, Shard, plan_batches
@@ -38,17 +39,35 @@ class How:
 def work_of(settings: Settings) -> Work:
     """What a worker does with each group."""
     s = settings
-    return Work(s.arms, s.cells, s.model, s.recipe, s.faults, s.kernels, s.audit, s.subject)
+    return Work(
+        s.arms,
+        s.cells,
+        s.model,
+        s.recipe,
+        s.faults,
+        s.kernels,
+        s.audit,
+        subject=s.subject,
+        options=s.options,
+        experiments=s.suite.experiments,
+    )
 
 
 def batches_of(settings: Settings, shard: Shard = WHOLE) -> tuple[Batch, ...]:
     """The parts of a run, or of a shard of it."""
-    vocabulary = LAB_VOCABULARY if settings.subject == LAB else find_subject(settings.subject).vocabulary
-    return plan_batches(settings.groups, len(settings.arms), vocabulary, shard)
+    other = None if settings.subject == LAB else find_subject(settings.subject, settings.options).describe()
+    vocabulary = LAB_VOCABULARY if other is None else other.vocabulary
+    experiments = len(settings.suite.experiments)
+    return plan_batches(settings.groups, len(settings.arms) * experiments, vocabulary, shard)
 
 
 def replay_missing(settings: Settings, run: Run, how: How, say: Say) -> dict[str, float]:
-    """Replay and store; returns CPU seconds by what they were spent on, of all processes."""
+    """Replay and store; returns CPU seconds by what they were spent on, of all processes.
+
+    Raises:
+        EngineEnvironmentError: workers or an engine died; what is done is stored, and the message says how to go on.
+    """
+    how = _alone(settings, how)
     done = groups_done(run)
     missing = [batch for batch in batches_of(settings, how.shard) if batch.name not in done]
     # The largest first, so that the last ones to be ready are small and no worker waits long for another.
@@ -57,7 +76,7 @@ def replay_missing(settings: Settings, run: Run, how: How, say: Say) -> dict[str
     say(f"{_amount(settings, batches, how)}; {_who(how, len(batches))}")
     seconds: dict[str, float] = {}
     begin = process_time()
-    for ready in _replay(settings, batches, how, say):
+    for ready in _saving(run, _replay(settings, batches, how, say)):
         write_done(run, ready.record, ready.tables)
         for what, spent in ready.seconds.items():
             seconds[what] = seconds.get(what, 0.0) + spent
@@ -66,6 +85,28 @@ def replay_missing(settings: Settings, run: Run, how: How, say: Say) -> dict[str
     here = sum(seconds.values()) if workers_of(how, len(batches)) == 1 and not how.cluster else 0.0
     seconds["write"] = max(0.0, process_time() - begin - here)
     return seconds
+
+
+def _alone(settings: Settings, how: How) -> How:
+    """One worker for a subject that only one process may use at a time, such as a server, which has one cache."""
+    if settings.subject == LAB or find_subject(settings.subject, settings.options).describe().parallel:
+        return how
+    if how.cluster or not how.shard.whole:
+        raise UsageError(
+            f"--subject {settings.subject}: it is used by one process at a time; leave --cluster and --shard out"
+        )
+    return replace(how, workers=1)
+
+
+def _saving(run: Run, parts: Iterator[Done]) -> Iterator[Done]:
+    """The parts; if an engine dies, the error says what is saved."""
+    try:
+        yield from parts
+    except EngineEnvironmentError as error:
+        saved = len(groups_done(run))
+        raise EngineEnvironmentError(
+            f"{error}; {saved} parts are saved in {run.path}, go on with --resume {run.path} when it is up again"
+        ) from None
 
 
 def _replay(settings: Settings, batches: Sequence[Batch], how: How, say: Say) -> Iterator[Done]:

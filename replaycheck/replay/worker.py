@@ -20,18 +20,20 @@ from replaycheck.compare.record import ArmRecording, join
 from replaycheck.faults.fault import find_fault
 from replaycheck.schedule.compile import compile_arms, compile_schedule
 from replaycheck.schedule.steps import Schedule
-from replaycheck.schema.arm import Activation, Arm, Cell
+from replaycheck.schema.arm import Activation, Arm, Cell, Experiment
 from replaycheck.schema.group import GroupRecord
 from replaycheck.schema.trace import Group
-from replaycheck.subjects.choose import LAB, find_subject
+from replaycheck.subjects.choose import LAB, NO_OPTIONS, find_subject
 from replaycheck.subjects.lab.executor import ArmRun, execute
 from replaycheck.subjects.lab.kernels import KernelChoice, lab_kernels
 from replaycheck.subjects.lab.network import Network
 from replaycheck.subjects.lab.parallel import ParallelNetwork, plan_for
 from replaycheck.subjects.lab.pool import Pool
+from replaycheck.subjects.protocol import SubjectOptions, Translates
 from replaycheck_kernels.recipe import preset
 
 from .activation import activated_outside
+from .free import runs_freely
 from .parts import encode
 
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
@@ -44,7 +46,8 @@ class Work:
 
     Attributes:
         subject: the lab, or a name that :func:`replaycheck.subjects.choose.find_subject` knows. The lab alone reads
-            model, recipe and kernels.
+            model, recipe and kernels. options: of another subject.
+        experiments: forced, and free if each arm is to continue its own answers as well.
     """
 
     arms: tuple[Arm, ...]
@@ -55,6 +58,8 @@ class Work:
     kernels: KernelChoice
     audit: AuditMode = AuditMode.RECORD
     subject: str = LAB
+    options: SubjectOptions = NO_OPTIONS
+    experiments: tuple[Experiment, ...] = ("forced",)
 
 
 @dataclass(frozen=True)
@@ -122,7 +127,7 @@ def network(
 
 def replay_groups(work: Work, groups: Sequence[Group]) -> list[GroupComparison]:
     """Compile, execute in lockstep, compare each group."""
-    found = _recordings(work, groups, Clock())
+    found = _replayed(work, groups, Clock())
     return [_compare(work, group.group, [mine]) for group, mine in zip(groups, found, strict=True)]
 
 
@@ -133,9 +138,9 @@ def replay_jobs(work: Work, jobs: Sequence[Job]) -> list[Done]:
     clock.lap("compile")
     flat = [group for mine in groups for group in mine]
     if work.subject == LAB and work.kernels.device == "cpu":
-        found = [_recordings(work, [group], clock)[0] for group in flat]
+        found = [_replayed(work, [group], clock)[0] for group in flat]
     else:
-        found = _recordings(work, flat, clock)
+        found = _replayed(work, flat, clock)
     recorded = iter(found)
     parts = []
     for job, mine in zip(jobs, groups, strict=True):
@@ -149,27 +154,67 @@ def replay_jobs(work: Work, jobs: Sequence[Job]) -> list[Done]:
     return [replace(part, seconds=clock.seconds if part is parts[0] else {}) for part in parts]
 
 
-def _compare(work: Work, name: str, recordings: Sequence[Sequence[ArmRecording]]) -> GroupComparison:
-    """``recordings``: by group, then by arm."""
-    joined = {arm.name: join(mine) for arm, mine in zip(work.arms, zip(*recordings, strict=True), strict=True)}
-    return compare_group(name, work.arms, work.cells, joined)
+@dataclass(frozen=True)
+class _Replayed:
+    """Recordings of a group, by arm; free: of those that run freely, if they do."""
+
+    forced: Sequence[ArmRecording]
+    free: Sequence[ArmRecording] = ()
 
 
-def _recordings(work: Work, groups: Sequence[Group], clock: Clock) -> list[list[ArmRecording]]:
-    """By group, then by arm."""
-    schedules = [[_spoiled(work, schedule) for schedule in compile_arms(group, work.arms)] for group in groups]
+def _compare(work: Work, name: str, groups: Sequence[_Replayed]) -> GroupComparison:
+    """``groups``: those of one part."""
+    forced = _joined([mine.forced for mine in groups])
+    return compare_group(name, work.arms, work.cells, forced, _joined([mine.free for mine in groups]))
+
+
+def _joined(recordings: Sequence[Sequence[ArmRecording]]) -> dict[str, ArmRecording]:
+    """By arm, from recordings by group and then by arm."""
+    return {mine[0].arm: join(mine) for mine in zip(*recordings, strict=True)}
+
+
+def _replayed(work: Work, groups: Sequence[Group], clock: Clock) -> list[_Replayed]:
+    """By group."""
+    forced = _recordings(work, groups, clock)
+    if "free" not in work.experiments:
+        return [_Replayed(mine) for mine in forced]
+    free = _recordings(replace(work, arms=runs_freely(work.arms)), groups, clock, "free")
+    return [_Replayed(*both) for both in zip(forced, free, strict=True)]
+
+
+def _recordings(
+    work: Work, groups: Sequence[Group], clock: Clock, experiment: Experiment = "forced"
+) -> list[list[ArmRecording]]:
+    """By group, then by arm. Repeats of arms run by themselves, each from nothing."""
+    schedules = [[replace(each, experiment=experiment) for each in _compiled(work, group)] for group in groups]
     flat = [schedule for mine in schedules for schedule in mine]
     clock.lap("compile")
-    if work.subject == LAB:
-        runs = [lab_run(work, schedule) for schedule in flat]
-        for each in {id(run.network): run.network for run in runs}.values():
-            each.reset()
-        found = execute(runs)
-    else:
-        found = find_subject(work.subject).replay(flat)
+    found: dict[int, ArmRecording] = {}
+    for repeat in sorted({schedule.arm.repeat for schedule in flat}):
+        mine = [index for index, schedule in enumerate(flat) if schedule.arm.repeat == repeat]
+        found |= dict(zip(mine, _run(work, [flat[index] for index in mine]), strict=True))
     clock.lap("subject")
-    recorded = iter(found)
-    return [[next(recorded) for _ in mine] for mine in schedules]
+    recorded = iter(sorted(found))
+    return [[found[next(recorded)] for _ in mine] for mine in schedules]
+
+
+def _compiled(work: Work, group: Group) -> list[Schedule]:
+    """A schedule an arm, in the subject's own token ids if it has some."""
+    subject = None if work.subject == LAB else find_subject(work.subject, work.options)
+    if not isinstance(subject, Translates):
+        return [_spoiled(work, schedule) for schedule in compile_arms(group, work.arms)]
+    theirs = subject.translate(group)
+    return [_spoiled(work, schedule).begun_with(theirs.bos) for schedule in compile_arms(theirs.group, work.arms)]
+
+
+def _run(work: Work, schedules: Sequence[Schedule]) -> list[ArmRecording]:
+    """Run schedules together."""
+    if work.subject != LAB:
+        return find_subject(work.subject, work.options).replay(schedules)
+    runs = [lab_run(work, schedule) for schedule in schedules]
+    for each in {id(run.network): run.network for run in runs}.values():
+        each.reset()
+    return execute(runs)
 
 
 def planned(work: Work, group: Group, arm: Arm) -> Schedule:

@@ -14,7 +14,7 @@ import jinja2
 from markupsafe import Markup
 
 from replaycheck.files import write_atomically
-from replaycheck.schema.arm import PoolDtype
+from replaycheck.schema.arm import Effect, PoolDtype
 from replaycheck.text import printable
 
 from . import plots
@@ -22,8 +22,10 @@ from .attribution import attribution_chart, attribution_rows
 from .figure import Chart
 from .matrix import EFFECTS, matrix
 from .privacy import shows_text
+from .parted import COLUMNS, curves, survival_chart
 from .saved import Saved, load
-from .streams import extents, layer_errors, spreads, times
+from .shown import worst_cells
+from .streams import PAIR_COLUMNS, extents, layer_errors, spreads, whole
 from .text import number
 from .verdict import answer
 from .views import audit_table, divergence_table, environment_rows
@@ -55,7 +57,7 @@ def render(saved: Saved, show_text: bool = False) -> str:
             effects=EFFECTS,
             divergences=divergence_table(
                 extents(result, saved.blocks("divergences")),
-                saved.environment.inputs.get("vocabulary"),
+                result.logprobs.vocabulary,
                 shows_text(saved.environment, show_text),
             ),
             charts=_charts(saved),
@@ -73,9 +75,10 @@ def render(saved: Saved, show_text: bool = False) -> str:
 def _charts(saved: Saved) -> list[Chart]:
     result = saved.result
     present = {arm.pool for arm in result.arms}
-    found = spreads(result, saved.blocks("pairs", "cell", "dlogp"))
+    found = whole(spreads(result, saved.blocks("pairs", *PAIR_COLUMNS)))
     charts = [plots.distribution(found, pool) for pool in PoolDtype if pool in present]
-    charts.append(plots.survival(times(result, saved.blocks("divergences"))))
+    worst = worst_cells(result, Effect.TOTAL)
+    charts.append(survival_chart(curves(worst, saved.blocks("divergences", *COLUMNS))))
     restores = saved.blocks("restores", "cell", "dtype", "layer", "rel_error", "one_cast_error")
     charts.append(plots.layer_error(layer_errors(result, restores)))
     return charts

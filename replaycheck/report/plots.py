@@ -1,4 +1,4 @@
-"""The charts of the report: distributions, first divergence, and state error by layer."""
+"""Charts of sizes: how |Δ log p| is spread, and how far restored states are off by layer."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from replaycheck.diagnose.words import pools
 from replaycheck.schema.arm import Effect, PoolDtype
 
 from .figure import SERIES, Chart, sheet
 from .matrix import EFFECTS
-from .streams import Key, LayerErrors, Spread, Times
+from .streams import Key, LayerErrors, Spread
 from .text import number
 
-__all__ = ["distribution", "layer_error", "survival"]
+__all__ = ["distribution", "layer_error"]
 
 SMALLEST = 1e-9
 """Left edge of logarithmic axes, nat. Below it is float64's own noise: differences of log-probabilities near 10 nat."""
@@ -55,9 +54,7 @@ def _spread(found: Mapping[Key, Spread], effect: Effect, pool: PoolDtype) -> Spr
     mine = Spread()
     for (each, dtype), spread in found.items():
         if each is effect and (dtype is pool or effect is Effect.GRID):
-            mine.bins.update(spread.bins)
-            mine.zeros += spread.zeros
-            mine.broken += spread.broken
+            mine.merge(spread)
     return mine
 
 
@@ -83,45 +80,12 @@ def _see_distribution(spreads: Mapping[Effect, Spread]) -> str:
             else "The exact curve is flat at 100 %: no position moved at all."
         )
     if Effect.TOTAL in spreads and Effect.GRID in spreads:
-        medians = [spreads[effect].median for effect in (Effect.TOTAL, Effect.GRID)]
+        medians = [spreads[effect].quantile(0.5) for effect in (Effect.TOTAL, Effect.GRID)]
         said.append(
             f"What a user sees (total, median {number(medians[0])} nat) is to be read beside other cuts alone "
             f"(grid, median {number(medians[1])} nat): curves that lie together mean rounding of the same size."
         )
     return " ".join(said)
-
-
-def survival(found: Mapping[PoolDtype, Times]) -> Chart:
-    """Kaplan-Meier curves of the first other top-1 token, cold against warm, one a pool dtype.
-
-    The clock starts at the first restore: before it, both arms run the same code (statistics.md C.4).
-    """
-    title = "First other top-1 token, cold vs warm"
-    happened = sum(each.happened.total() for each in found.values())
-    branches = happened + sum(each.censored.total() for each in found.values())
-    if not branches:
-        return Chart(title, "", None, "No branch was restored in a cold-against-warm comparison, so no clock started.")
-    if not happened:
-        return Chart(title, "", None, f"The top-1 tokens agree to the end of all {branches:,} branches.")
-    with sheet(title, "tokens since the first restore", "branches still alike, %") as drawing:
-        for (colour, dash), pool in zip(SERIES, PoolDtype, strict=False):
-            if pool in found:
-                x, y = _kaplan_meier(found[pool])
-                n = found[pool].happened.total() + found[pool].censored.total()
-                drawing.axes.step(x, y, where="post", color=colour, ls=dash, lw=1.6, label=f"{pool} (n = {n:,})")
-        drawing.axes.set(xscale="log", ylim=(0, 103), xlim=(1, None))
-        drawing.axes.legend(loc="lower left", fontsize=8)
-    see = (
-        f"{happened:,} of {branches:,} branches, each in several comparisons, get another top-1 token; the "
-        "others are censored at their end. Described, not tested: comparisons share traces."
-    )
-    return Chart(title, see, drawing.svg)
-
-
-def _kaplan_meier(found: Times) -> tuple[np.ndarray, np.ndarray]:
-    happened, censored = (Times.spread(each).clip(1) for each in (found.happened, found.censored))
-    curve = stats.ecdf(stats.CensoredData(uncensored=happened, right=censored)).sf
-    return np.concatenate([[1.0], curve.quantiles]), 100 * np.concatenate([[1.0], curve.probabilities])
 
 
 def layer_error(found: Mapping[PoolDtype, Mapping[int, LayerErrors]]) -> Chart:

@@ -36,7 +36,7 @@ def write_selftest(out: Path, found: Selftest) -> Path:
 def selftest_page(found: Selftest) -> str:
     """The page as text; every string of a fault is escaped."""
     families = list(dict.fromkeys(row.family for row in found.faults))
-    named = confusion_line(found.confusion) if found.confusion else ""
+    named = "; ".join(confusion_line(each) for each in (found.confusion, found.held_out) if each)
     page = templates().get_template("selftest.html.j2")
     return page.render(
         found=found,

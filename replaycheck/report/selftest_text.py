@@ -50,7 +50,7 @@ def _admission(lines: Sequence[AdmittedLine]) -> Iterator[str]:
         also = f"; fails, too: {', '.join(line.also)}" if line.also else ""
         yield (
             f"{verdict} {line.fault:16} by {line.file}/{line.gate}: clean {_number(line.clean)}, "
-            f"with the fault {_number(line.faulty)}, bound {line.bound:g}{also}"
+            f"with the fault {_number(line.faulty)}, bound {_number(line.bound)}{also}"
         )
 
 
@@ -108,21 +108,21 @@ def _rest(found: Selftest) -> Iterator[str]:
 
 
 def _named(found: Selftest) -> Iterator[str]:
-    """The faults that the diagnosis didn't name right, and how often it did."""
-    if found.confusion is None:
-        return
-    for row in found.confusion.rows:
-        if row.answer not in ("right", "nothing seen"):
-            yield f"named   {row.fault}: {row.named} {row.confidence} where {row.code} is meant; {row.answer}"
-    yield confusion_line(found.confusion)
+    """The faults that the diagnosis didn't name right, and how often it did, by seed."""
+    for named in (found.confusion, found.held_out):
+        for row in named.rows if named else ():
+            if row.answer not in ("right", "nothing seen"):
+                yield f"named   {row.fault}: {row.named} {row.confidence} where {row.code} is meant; {row.answer}"
+        if named:
+            yield confusion_line(named)
 
 
 def confusion_line(c: Confusion) -> str:
     """The counts in a sentence."""
     share = f"{100 * c.right / c.shown:.0f} %" if c.shown else "none"
     return (
-        f"diagnosis: of {c.shown} cells that show a fault {c.right} named right ({share}), {c.unknown} unknown, "
-        f"{c.wrong} wrong and called likely, {c.confidently_wrong} wrong and called certain"
+        f"diagnosis, seed {c.seed}: of {c.shown} cells that show a fault {c.right} named right ({share}), "
+        f"{c.unknown} unknown, {c.wrong} wrong and called likely, {c.confidently_wrong} wrong and called certain"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -16,9 +17,29 @@ from replaycheck.schema.arm import Effect, PoolDtype
 from replaycheck.schema.frames import to_frame
 from replaycheck.schema.result import Result
 
-__all__ = ["KINDS", "Extent", "Key", "LayerErrors", "Spread", "Times", "extents", "layer_errors", "spreads", "times"]
+__all__ = [
+    "KINDS",
+    "PAIR_COLUMNS",
+    "Extent",
+    "Key",
+    "LayerErrors",
+    "Spread",
+    "Turns",
+    "extents",
+    "forced",
+    "keys",
+    "layer_errors",
+    "spreads",
+    "whole",
+]
 
 Key = tuple[Effect, PoolDtype]
+
+Turns = Mapping[Key, Mapping[int, "Spread"]]
+"""By effect and pool dtype, then by turn."""
+
+PAIR_COLUMNS = ("cell", "experiment", "turn", "dlogp", "flip", "bits_equal")
+"""Of PAIRS, what :func:`spreads` reads."""
 
 KINDS = {"argmax": "other top-1 token", "tolerance": "over tolerance", "bits": "any bit"}
 """From what changes words to what nobody sees; the first kind that happened gives the example."""
@@ -29,23 +50,38 @@ _BITS = 43
 
 @dataclass
 class Spread:
-    """How |Δ log p| is spread: counts of bins that are 0.2 % wide.
+    """How |Δ log p| is spread: counts of bins that are 0.2 % wide, nat.
 
     Attributes:
         bins: by the leading bits of the value. zeros: values that are exactly 0. broken: values that aren't finite.
+        total, squares: sums over finite values. differ, flips: positions with other bits, and with another top-1 token.
     """
 
     bins: Counter[int] = field(default_factory=Counter)
     zeros: int = 0
     broken: int = 0
+    total: float = 0.0
+    squares: float = 0.0
+    differ: int = 0
+    flips: int = 0
 
-    def add(self, size: NDArray[np.float64]) -> None:
+    def add(self, size: NDArray[np.float64], differ: int = 0, flips: int = 0) -> None:
         finite = size[np.isfinite(size)]
         above = finite[finite > 0]
         self.broken += len(size) - len(finite)
         self.zeros += len(finite) - len(above)
+        self.total += float(above.sum())
+        self.squares += float((above**2).sum())
+        self.differ += differ
+        self.flips += flips
         bins, counts = np.unique(above.view(np.uint64) >> np.uint64(_BITS), return_counts=True)
         self.bins.update(dict(zip(bins.tolist(), counts.tolist(), strict=True)))
+
+    def merge(self, other: Spread) -> None:
+        """Take in the values of another."""
+        self.bins.update(other.bins)
+        for name in ("zeros", "broken", "total", "squares", "differ", "flips"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
 
     @property
     def count(self) -> int:
@@ -58,26 +94,13 @@ class Spread:
         edges = (np.array(ordered, np.uint64) + np.uint64(1)) << np.uint64(_BITS)
         return edges.view(np.float64), self.zeros + np.cumsum([self.bins[each] for each in ordered], dtype=np.int64)
 
-    @property
-    def median(self) -> float:
-        """Upper edge of the bin that holds it; 0 if half of the values are 0."""
+    def quantile(self, q: float) -> float | None:
+        """Upper edge of the bin with the value of rank ⌈q·n⌉ (0 if that is 0), so at most 0.2 % too large; None if empty."""
+        if not self.count:
+            return None
+        rank = max(1, math.ceil(q * self.count))
         edges, below = self.cumulative()
-        half = (self.count + 1) // 2
-        return 0.0 if half <= self.zeros else float(edges[np.searchsorted(below, half)])
-
-
-@dataclass
-class Times:
-    """First divergences of branches: how many at each offset, and how many were censored there."""
-
-    happened: Counter[int] = field(default_factory=Counter)
-    censored: Counter[int] = field(default_factory=Counter)
-
-    @staticmethod
-    def spread(counts: Counter[int]) -> NDArray[np.float64]:
-        """One offset a branch, ascending."""
-        ordered = sorted(counts)
-        return np.repeat(np.array(ordered, np.float64), [counts[each] for each in ordered])
+        return 0.0 if rank <= self.zeros else float(edges[np.searchsorted(below, rank)])
 
 
 @dataclass
@@ -106,31 +129,35 @@ def keys(result: Result) -> dict[str, Key]:
     return {cell.name: (cell.effect, pool_of[cell.candidate]) for cell in result.cells if cell.candidate in pool_of}
 
 
-def spreads(result: Result, pairs: Iterable[pa.Table]) -> dict[Key, Spread]:
-    """By effect and pool dtype, from PAIRS blocks with the columns cell and dlogp."""
-    known, found = keys(result), dict[Key, Spread]()
-    for block in pairs:
-        cell, size = names(block["cell"]), np.abs(floats(block["dlogp"]))
+def spreads(result: Result, pairs: Iterable[pa.Table]) -> dict[Key, dict[int, Spread]]:
+    """By effect and pool dtype, then by turn, from PAIRS blocks with :data:`PAIR_COLUMNS`."""
+    known, found = keys(result), dict[Key, dict[int, Spread]]()
+    for block in map(forced, pairs):
+        cell, turn, size = names(block["cell"]), integers(block["turn"]), np.abs(floats(block["dlogp"]))
+        differ, flip = ~flags(block["bits_equal"], unseen=True), flags(block["flip"])
         for code, name in enumerate(cell.of):
-            if name in known:
-                found.setdefault(known[name], Spread()).add(size[cell.code == code])
+            of = cell.code == code
+            for number in np.unique(turn[of]) if name in known else ():
+                mine = of & (turn == number)
+                spread = found.setdefault(known[name], {}).setdefault(int(number), Spread())
+                spread.add(size[mine], int(differ[mine].sum()), int(flip[mine].sum()))
     return found
 
 
-def times(result: Result, divergences: Iterable[pa.Table]) -> dict[PoolDtype, Times]:
-    """Other top-1 tokens of total cells (cold against warm), by pool dtype; branches without a clock aren't counted."""
-    total = {name: pool for name, (effect, pool) in keys(result).items() if effect is Effect.TOTAL}
-    found: dict[PoolDtype, Times] = {}
-    for block in divergences:
-        cell, kind = names(block["cell"]), names(block["kind"])
-        offset, censored = floats(block["offset_from_restore"]), flags(block["censored"])
-        for code, name in enumerate(cell.of):
-            mine = (cell.code == code) & (kind.code == kind.named("argmax")) & np.isfinite(offset)
-            if name in total and mine.any():
-                into = found.setdefault(total[name], Times())
-                into.happened.update(offset[mine & ~censored].astype(int).tolist())
-                into.censored.update(offset[mine & censored].astype(int).tolist())
-    return found
+def whole(found: Turns) -> dict[Key, Spread]:
+    """All turns of each effect and pool dtype together."""
+    merged: dict[Key, Spread] = {}
+    for key, turns in found.items():
+        into = merged.setdefault(key, Spread())
+        for spread in turns.values():
+            into.merge(spread)
+    return merged
+
+
+def forced(rows: pa.Table) -> pa.Table:
+    """What a free run said is told apart: its positions are fewer and its clock ends where it parts."""
+    experiment = names(rows["experiment"])
+    return rows.take(np.flatnonzero(experiment.code == experiment.named("forced")))
 
 
 def layer_errors(result: Result, restores: Iterable[pa.Table]) -> dict[PoolDtype, dict[int, LayerErrors]]:
@@ -163,7 +190,7 @@ def _widen(into: LayerErrors, error: NDArray[np.float64], cast: NDArray[np.float
 def extents(result: Result, divergences: Iterable[pa.Table]) -> dict[Key, Mapping[str, Extent]]:
     """By effect and pool dtype, then by kind, from DIVERGENCES blocks."""
     known, found = keys(result), dict[Key, dict[str, Extent]]()
-    for block in divergences:
+    for block in map(forced, divergences):
         rows = to_frame(block)
         rows = rows[rows["cell"].isin(known)]
         for (effect, pool, kind), mine in rows.groupby([*_split(rows["cell"].map(known)), "kind"]):

@@ -25,7 +25,7 @@ def write_all(path: Path, show_text: bool = False) -> Path:
     saved = load(path)
     texts = {
         "report.html": render(saved, show_text),
-        "summary.md": summary_markdown(saved.result),
+        "summary.md": summary_markdown(saved.result, saved.environment),
         "junit.xml": junit_xml(saved.result, saved.environment),
     }
     for name, text in texts.items():

@@ -56,6 +56,7 @@ def _plan(index: int, task: Task, operations: tuple[Operation, ...]) -> RequestP
         creates=tuple(sorted(created.values(), key=lambda c: c.position)),
         copies=tuple(each for each in _copies(index, operations) if each.name not in created),
         windows=tuple(span.piece.window for span in _spans(index, operations) if span.piece.window),
+        numbers=task.job.numbers,
     )
 
 

@@ -7,10 +7,10 @@ state after n tokens. Plans hold slots; slot 0 is the null slot, never read and 
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from replaycheck.schema.arm import Arm, Kernel, Rollback
+from replaycheck.schema.arm import Arm, Experiment, Kernel, Rollback
 
 from .speculation.windows import Window
 
@@ -236,6 +236,7 @@ class RequestPlan:
     Attributes:
         trace, branch, turn, cluster: where its positions are booked.
         tokens: token ids of the whole path (forced run).
+        numbers: identities of its prefixes, by tokens: equal numbers in a group, equal prefixes whatever the answers are.
         prompt: tokens up to and including the answer's role token; the answer is tokens[prompt:end].
         restore: the checkpoint that a warm run restores, or None.
         creates: checkpoints that it stores, by rising position.
@@ -255,6 +256,7 @@ class RequestPlan:
     creates: tuple[Checkpoint, ...]
     copies: tuple[Checkpoint, ...] = ()
     windows: tuple[Window, ...] = ()
+    numbers: tuple[int, ...] = ()
 
     @property
     def start(self) -> int:
@@ -291,7 +293,7 @@ class RequestPlan:
 
 @dataclass(frozen=True)
 class Schedule:
-    """A group compiled for one arm."""
+    """A group compiled for one arm. experiment: whose answers its paths hold; the steps are the same."""
 
     arm: Arm
     group: str
@@ -299,6 +301,12 @@ class Schedule:
     steps: tuple[Step, ...]
     slots: int
     expected_hits: int
+    experiment: Experiment = "forced"
+
+    def begun_with(self, bos: int) -> Schedule:
+        """The same with another first token of every path: that of a model with another vocabulary."""
+        plans = tuple(replace(plan, tokens=(bos, *plan.tokens[1:])) for plan in self.requests)
+        return replace(self, requests=plans)
 
     def checkpoints(self) -> dict[str, Checkpoint]:
         """Checkpoints by name, and the states that are copied without being stored."""

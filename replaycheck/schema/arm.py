@@ -8,6 +8,7 @@ difference shows.
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Literal
 
 from pydantic import Field, model_validator
 
@@ -23,12 +24,16 @@ __all__ = [
     "CheckpointPolicy",
     "Compiler",
     "Effect",
+    "Experiment",
     "Kernel",
     "Padding",
     "PoolDtype",
     "Rollback",
     "Side",
 ]
+
+#: forced: every arm is given the trace's answers. free: every arm continues its own, greedily.
+Experiment = Literal["forced", "free"]
 
 
 class Compiler(StrEnum):

@@ -14,14 +14,14 @@ import pyarrow as pa
 
 from .tables import TABLES
 
-__all__ = ["KEYS", "empty_frame", "in_order", "plain", "to_arrow", "to_frame"]
+__all__ = ["KEYS", "decoded", "empty_frame", "in_order", "plain", "to_arrow", "to_frame"]
 
 #: What identifies a row, in sorting order.
 KEYS: dict[str, list[str]] = {
     "observations": ["arm", "experiment", "trace", "branch", "turn", "position"],
     "pairs": ["cell", "experiment", "trace", "branch", "turn", "position"],
     "restores": ["cell", "trace", "restore", "layer", "head"],
-    "divergences": ["cell", "kind", "trace", "branch"],
+    "divergences": ["cell", "experiment", "kind", "trace", "branch"],
 }
 
 #: Integer columns that may be null; pandas' default would turn them into floats.
@@ -48,6 +48,11 @@ def in_order(table: str, parts: Sequence[pa.Table]) -> pa.Table:
         return TABLES[table].empty_table()
     rows = pa.concat_tables(parts).sort_by([(key, "ascending") for key in KEYS[table]])
     return _encoded(rows, TABLES[table])
+
+
+def decoded(rows: pa.Table) -> pa.Table:
+    """Rows of a table of the contract without dictionaries, as :func:`plain` gives them."""
+    return rows.cast(pa.schema([(field.name, _decoded(field.type)) for field in rows.schema]))
 
 
 def _decoded(kind: pa.DataType) -> pa.DataType:

@@ -184,6 +184,24 @@ class VllmPolicy(PolicyOptions):
         return False
 
 
+class ServerPolicy(PolicyOptions):
+    """A server's own cache, of which nothing is known: hits are what it reports, and none is predicted."""
+
+    cache: Literal["server"]
+
+    @property
+    def slug(self) -> str:
+        return self._slug(self.cache)
+
+    @property
+    def keeps_answers(self) -> bool:
+        return False
+
+    @property
+    def interior(self) -> bool:
+        return False
+
+
 def _named(value: Any) -> str:
     """The record that a policy is of: ``cache`` up to its first dash."""
     cache = value.get("cache", "reference") if isinstance(value, dict) else getattr(value, "cache", "reference")
@@ -193,11 +211,12 @@ def _named(value: Any) -> str:
 Policy = Annotated[
     Annotated[CheckpointPolicy, Tag("reference")]
     | Annotated[SglangPolicy, Tag("sglang")]
-    | Annotated[VllmPolicy, Tag("vllm")],
+    | Annotated[VllmPolicy, Tag("vllm")]
+    | Annotated[ServerPolicy, Tag("server")],
     Discriminator(
         _named,
         custom_error_type="unknown_cache",
-        custom_error_message="cache is none of reference, sglang-no-buffer, sglang-extra-buffer, vllm-none, vllm-align; "
-        "name one of these",
+        custom_error_message="cache is none of reference, sglang-no-buffer, sglang-extra-buffer, vllm-none, vllm-align, "
+        "server; name one of these",
     ),
 ]

@@ -8,18 +8,15 @@ from pydantic import Field, model_validator
 
 from .arm import Activation, Answers, Compiler, Effect, Kernel, PoolDtype, Rollback
 from .base import Record
+from .estimate import Estimate as Estimate
+from .floor import Floors
+from .gate import Stage
+from .semantics import LogprobSemantics
 
 Verdict = Literal["pass", "fail", "inconclusive", "vacuous"]
 
-
-class Estimate(Record):
-    """A number with the evidence behind it; ``low`` and ``high`` are null where no interval is meant."""
-
-    value: float | None
-    n: int
-    method: str
-    low: float | None = None
-    high: float | None = None
+GateVerdict = Literal["pass", "fail", "inconclusive", "vacuous", "waived", "not-judged"]
+"""waived: it fails, and a waiver allows that. not-judged: an earlier stage of the fixed sequence failed."""
 
 
 class ArmResult(Record):
@@ -49,6 +46,18 @@ class ArmResult(Record):
     content_mismatches: int = Field(
         default=0, description="stores and restores with other tensors or bytes than their label's"
     )
+    hits: dict[str, int] = Field(default={}, description="prompts by how their hit came out, of subjects that decide it")
+
+
+class FreeResult(Record):
+    """Both arms free-running, greedily, each on its own answers. Positions count up to the first difference of a path."""
+
+    traces: int
+    positions: int = Field(description="that both arms came to by the same tokens, the first difference included")
+    bits_differ: int
+    branches: int = Field(description="with such a position after their first restore (in grid cells: with any)")
+    diverged: int = Field(description="branches on which the arms say another token; the others are censored")
+    first_divergence: int | None = Field(description="smallest offset of one from the first restore; null in grid cells")
 
 
 class CellResult(Record):
@@ -61,6 +70,7 @@ class CellResult(Record):
     restores: int = Field(description="restores of the candidate")
     bits_differ: int = Field(description="scored positions whose logits differ in any bit")
     not_finite: int = Field(default=0, description="positions without a finite difference: NaN, or an infinity")
+    missing: int = Field(default=0, description="positions whose token the subject said nothing about")
     abs_dlogp: dict[str, float] = Field(description="p50, p90, p99, p999, max over positions, nat; empty if none")
     worst_trace_abs_dlogp: Estimate = Field(description="largest of the per-trace means")
     kl_mean: Estimate = Field(description="mean of the per-trace mean KL; null from saved runs")
@@ -74,6 +84,7 @@ class CellResult(Record):
     conv_unequal: int
     vacuous: bool
     why_vacuous: str = ""
+    free: FreeResult | None = Field(default=None, description="of the free experiment; null if it wasn't run")
 
 
 class ProbeResult(Record):
@@ -103,14 +114,32 @@ class GateResult(Record):
     file: str
     metric: str
     scope: str
-    verdict: Verdict
+    verdict: GateVerdict
     value: Estimate
-    bound: float
+    bound: float | None = Field(description="null: the floor that it is a multiple of wasn't measured")
     worst: str = Field(description="where the value was reached: a cell, probe or audit")
     why: str
     fault: str
     fault_value: float | None
     sentence: str
+    line: int | None = Field(default=None, description="of the gate in its file; null if it isn't a [[gate]] table")
+    stage: Stage | None = Field(default=None, description="place in the fixed sequence kernel, state, logits, tokens")
+    mode: Literal["bound", "exact-zero", "equivalence"] = Field(
+        default="bound",
+        description="bound: the value may not exceed it. exact-zero: F_run is 0, so mismatches are counted and none is "
+        "allowed. equivalence: TOST with the bound as margin",
+    )
+    derivation: str = Field(default="", description="the arithmetic of the bound: factor × floor, and whose floor")
+    reading: str | None = Field(default=None, description="of an equivalence: what its 90 % interval says")
+    traces: int | None = Field(default=None, description="the evidence; null where traces aren't (probes)")
+    separation: float | None = Field(
+        default=None, description="seeded-fault value over the bound at admission; null: no record, or a bound of 0"
+    )
+    power: float | None = Field(default=None, description="chance to decide with so many traces")
+    power_of: str = Field(default="", description="what the power is about")
+    traces_needed: int | None = Field(default=None, description="traces that an inconclusive gate needs to decide")
+    passing_bound: float | None = Field(default=None, description="the smallest bound that would have passed")
+    waiver: str | None = Field(default=None, description="reason, owner and last day of the waiver of this gate")
 
 
 class Finding(Record):
@@ -156,6 +185,8 @@ class Summary(Record):
     failed: int
     inconclusive: int
     vacuous: int
+    waived: int = 0
+    not_judged: int = Field(default=0, description="after a failure of an earlier stage of their file")
     verdict: Verdict
     exit_code: int
     traces: int
@@ -164,8 +195,9 @@ class Summary(Record):
 
     @model_validator(mode="after")
     def _adds_up(self) -> Summary:
-        if self.passed + self.failed + self.inconclusive + self.vacuous != self.declared:
-            raise ValueError("passed + failed + inconclusive + vacuous isn't declared")
+        counts = (self.passed, self.failed, self.inconclusive, self.vacuous, self.waived, self.not_judged)
+        if sum(counts) != self.declared:
+            raise ValueError("passed + failed + inconclusive + vacuous + waived + not_judged isn't declared")
         return self
 
 
@@ -181,12 +213,15 @@ class Result(Record):
     device: str
     seed: int
     faults: tuple[str, ...]
+    logprobs: LogprobSemantics = Field(default=LogprobSemantics(), description="what a log-probability of the run is")
     not_checked: tuple[str, ...] = Field(description="cells that the subject can't do, with the reason")
     arms: tuple[ArmResult, ...]
     cells: tuple[CellResult, ...]
     probes: tuple[ProbeResult, ...]
     audits: tuple[AuditResult, ...]
+    notes: tuple[str, ...] = Field(default=(), description="what was left out on purpose: --budget, --fail-fast")
     gates: tuple[GateResult, ...]
     findings: tuple[Finding, ...]
     attributions: tuple[Attribution, ...] = Field(default=(), description="of warm arms whose cold arm is there")
+    floor: Floors | None = Field(default=None, description="the noise of controls, which gates read; null: none measured")
     summary: Summary

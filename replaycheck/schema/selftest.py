@@ -72,7 +72,7 @@ class AdmittedLine(Record):
     file: str
     gate: str
     fault: str
-    bound: float
+    bound: float | None = Field(description="with the fault planted; null: its floor wasn't measured")
     clean: float | None
     faulty: float | None
     caught: bool
@@ -92,6 +92,7 @@ class NamedRow(Record):
 class Confusion(Record):
     """How often the diagnosis is right, of the cells where a fault changes anything, on a small random model."""
 
+    seed: int = Field(default=0, description="of the letters and the model")
     rows: tuple[NamedRow, ...]
     shown: int
     right: int
@@ -110,6 +111,9 @@ class Selftest(Record):
     faults: tuple[FaultRow, ...]
     controls: tuple[ControlRow, ...]
     confusion: Confusion | None = Field(default=None, description="null: not asked, as with --quick")
+    held_out: Confusion | None = Field(
+        default=None, description="the same with a seed that the rules weren't written with; null: not asked"
+    )
     seconds: dict[str, float] = Field(description="wall seconds by part; of this run, not of its result")
 
     @property

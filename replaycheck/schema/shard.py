@@ -8,8 +8,10 @@ from pydantic import Field
 
 from .arm import Arm, Cell
 from .base import Record
+from .floor import Floors, Measure
 from .gate import Admission, GateFile
 from .result import ProbeResult
+from .semantics import LogprobSemantics
 
 
 class ShardGates(Record):
@@ -22,7 +24,7 @@ class ShardGates(Record):
 
 
 class ShardRecord(Record):
-    """Everything but ``shard``, ``probes`` and ``parts`` is the same in all shards of a run."""
+    """Everything but ``shard``, ``probes``, ``parts`` and ``repeats`` is the same in all shards of a run."""
 
     schema_version: Literal[1] = 1
     shard: str = Field(description="i/n")
@@ -37,9 +39,12 @@ class ShardRecord(Record):
     seed: int
     faults: tuple[str, ...]
     not_checked: tuple[str, ...]
+    logprobs: LogprobSemantics = LogprobSemantics()
     reproduce: str
     arms: tuple[Arm, ...]
     cells: tuple[Cell, ...]
     gates: tuple[ShardGates, ...]
     probes: tuple[ProbeResult, ...]
     parts: tuple[str, ...] = Field(description="names of the parts that the shard holds")
+    floor: Floors | None = Field(default=None, description="as given to the run; null: it measures its own")
+    repeats: tuple[Measure, ...] = Field(default=(), description="F_run as the shard measured it")

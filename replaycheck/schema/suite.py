@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from .arm import Activation, Answers, Arm, Cell, Compiler, Effect, Kernel, Padding, PoolDtype, Rollback
+from .arm import Activation, Answers, Arm, Cell, Compiler, Effect, Experiment, Kernel, Padding, PoolDtype, Rollback
 from .base import Record
 from .policy import CheckpointPolicy, Policy
 
@@ -77,7 +77,17 @@ class Suite(Record):
     traces: tuple[str, ...] = Field(min_length=1, description="paths relative to the file, or suite:NAME")
     gates: tuple[str, ...] = ("exact",)
     recipe: str = "sglang"
+    experiments: tuple[Experiment, ...] = Field(
+        default=("forced",),
+        description="forced: all arms are given the trace's answers; free: each continues its own, too",
+    )
     matrix: tuple[Matrix, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _check(self) -> Suite:
+        if "forced" not in self.experiments or len(set(self.experiments)) != len(self.experiments):
+            raise ValueError('experiments is ["forced"] or ["forced", "free"]: most gates read the forced one')
+        return self
 
 
 def expand(suite: Suite) -> tuple[tuple[Arm, ...], tuple[Cell, ...]]:

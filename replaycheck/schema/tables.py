@@ -3,7 +3,7 @@
 observations/  one row a scored position and arm
 pairs/         one row a scored position and cell
 restores/      one row a restore, layer and head, for each cell whose candidate is warm
-divergences    one row a cell and branch
+divergences    one row a cell, experiment, kind and branch
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ OBSERVATIONS = pa.schema(
         ("top1_logprob", pa.float64()),
         ("margin", pa.float64()),  # nat, best minus second best
         ("top20", pa.list_(pa.struct([("id", pa.int32()), ("logprob", pa.float64())]))),
-        ("logits_digest", pa.string()),  # blake2b-64 of the logits' fp32 bytes
+        ("logits_digest", pa.string()),  # blake2b-64 of the logits' fp32 bytes; null if the subject doesn't show them
         ("restore", pa.int32()),  # tokens covered by the restored state; null where nothing was restored
         ("offset_from_restore", pa.int32()),  # position minus restore; null likewise
         ("cluster", _DICT),
@@ -44,11 +44,11 @@ PAIRS = pa.schema(
         ("turn", pa.int32()),
         ("position", pa.int32()),
         ("role", _DICT),
-        ("dlogp", pa.float64()),  # nat, candidate minus reference, of the forced token
+        ("dlogp", pa.float64()),  # nat, candidate minus reference, of the forced token; null: no number
         ("kl", pa.float64()),  # nat, full vocabulary, float64, KL(reference || candidate); null from saved runs
-        ("flip", pa.bool_()),  # the two arms have different top-1 tokens
+        ("flip", pa.bool_()),  # the two arms have different top-1 tokens; null: not seen
         ("margin", pa.float64()),  # nat, of the reference
-        ("bits_equal", pa.bool_()),  # all logits have the same bits
+        ("bits_equal", pa.bool_()),  # all logits have the same bits; null: not seen to differ, and not all seen
         ("offset_from_restore", pa.int32()),  # of the candidate; null where it restored nothing
     ]
 )
@@ -84,6 +84,7 @@ DIVERGENCES = pa.schema(
         ("margin", pa.float64()),
         ("dlogp", pa.float64()),
         ("censored", pa.bool_()),  # no divergence until the branch's last scored position
+        ("experiment", _DICT),  # forced; or free, where the kind is argmax and tokens are those that the arms said
     ]
 )
 

@@ -14,7 +14,7 @@ from replaycheck.replay.pool import default_workers
 from replaycheck.schema.selftest import AdmittedLine, Confusion, Selftest
 
 from .admission import Caught, admission
-from .confusion import confusion
+from .confusion import HELD_OUT, confusion
 from .matrix import QUICK, SEEDS, Job, control_rows, fault_rows, plan, run_jobs
 
 __all__ = ["Asked", "selftest"]
@@ -58,7 +58,7 @@ def selftest(asked: Asked, say: Say = lambda line: None) -> Selftest:
     say(f"{len(names)} faults, {len(seeds)} seeds: {len(jobs)} jobs, {workers} workers")
     found = list(run_jobs(jobs, workers, say))
     after = monotonic()
-    named = _named(asked, names, say)
+    named, held_out = _named(asked, names, say)
     return Selftest(
         model=(asked.model or model_dir(None)).resolve().name,
         seeds=seeds,
@@ -68,6 +68,7 @@ def selftest(asked: Asked, say: Say = lambda line: None) -> Selftest:
         faults=fault_rows(names, found) if jobs else (),
         controls=control_rows(found),
         confusion=named,
+        held_out=held_out,
         seconds={
             "admission": round(middle - begin, 1),
             "matrix": round(after - middle, 1),
@@ -76,12 +77,13 @@ def selftest(asked: Asked, say: Say = lambda line: None) -> Selftest:
     )
 
 
-def _named(asked: Asked, names: Sequence[str], say: Say) -> Confusion | None:
-    """What the diagnosis calls the faults; it needs two seconds a fault, which the quick subset leaves out."""
+def _named(asked: Asked, names: Sequence[str], say: Say) -> tuple[Confusion | None, Confusion | None]:
+    """What the diagnosis calls the faults, with the rules' seed and another; two seconds a fault, too long for --quick."""
     if asked.quick or not asked.matrix:
-        return None
-    say("naming each fault")
-    return confusion(names)
+        return None, None
+    say("naming each fault, with two seeds")
+    workers = asked.workers or default_workers(len(names))
+    return confusion(names, workers=workers), confusion(names, HELD_OUT, workers)
 
 
 def _here(names: Sequence[str], device: str, say: Say) -> tuple[str, ...]:
@@ -104,7 +106,7 @@ def _lines(lines: Sequence[Caught]) -> tuple[AdmittedLine, ...]:
             file=line.file,
             gate=line.gate,
             fault=line.fault,
-            bound=line.bound,
+            bound=line.bounds[1],
             clean=line.clean,
             faulty=line.faulty,
             caught=line.caught,

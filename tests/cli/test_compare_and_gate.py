@@ -69,6 +69,21 @@ def test_gate_exits_1_on_a_failing_run_and_prints_one_json_object(
     assert found["gates"][0]["verdict"] == "fail"
 
 
+def test_gate_annotates_the_line_of_the_gate_on_github(
+    replaycheck: Command, tmp_path: Path, gates: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(tmp_path))
+    monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
+    made.whole(tmp_path / "run", louder)
+    outcome = replaycheck("gate", tmp_path / "run", "--gates", gates, "--json", "--github")
+    assert json.loads(outcome.out)["summary"]["verdict"] == "fail"
+    assert "::error file=mine.toml,line=3,title=replaycheck%3A gate mine.toml/bits fails::" in outcome.err
+    assert "::error" not in replaycheck("gate", tmp_path / "run", "--gates", gates, "--json").err
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    assert "::error" in replaycheck("gate", tmp_path / "run", "--gates", gates).out
+    assert "::error" not in replaycheck("gate", tmp_path / "run", "--gates", gates, "--no-github").out
+
+
 def test_gate_without_a_record_warns(replaycheck: Command, tmp_path: Path, gates: Path) -> None:
     made.whole(tmp_path / "run")
     gates.with_name("mine.admission.json").unlink()

@@ -56,7 +56,7 @@ def admitted(loaded: LoadedGates, value: float = 3.0) -> LoadedGates:
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
-        ("bound = 0", "", "gate[0].bound"),
+        ("bound = 0", "", "line 4: gate[0]: give bound, or floor and factor"),
         ("bound = 0", "bound = nan", "gate[0].bound"),
         ("bound = 0", "limit = 0\nbound = 0", "gate[0].limit"),
         ("exact", "magic", "gate[0].scope.effect"),

@@ -30,7 +30,7 @@ def test_a_failure_names_property_share_element_values_allowed_seed_and_command(
         assert_kernel(spoiled, recipe="sglang", properties=["restore", "repeat"], seed=3)
     text = str(caught.value)
     assert text.startswith("bad/kernel under recipe sglang: restore is broken\n")
-    for part in ("elements, ", "worst o[", "was expected", "allowed 0.018", "seed 3; repeat: pytest 'tests/probes/"):
+    for part in ("elements, ", "worst o[", "was expected", "allowed 0.018", "seed 3; repeat: pytest tests/probes/"):
         assert part in text, text
     assert "repeat is" not in text
 

@@ -179,6 +179,7 @@ def _divergences(rng: Any, pairs: pd.DataFrame) -> pd.DataFrame:
                     at["margin"],
                     at["dlogp"],
                     not event.any(),
+                    "forced",
                 )
             )
     return pd.DataFrame(rows, columns=TABLES["divergences"].names)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from replaycheck.replay.store import Run, read_environment, read_table, write_json, write_whole
+from replaycheck.replay.store import Run, read_environment, read_result, read_table, write_json, write_whole
 from replaycheck.report.html import write_report
 from replaycheck.report.privacy import HIDDEN, mark_text
 from replaycheck.report.write import write_all
@@ -109,9 +109,9 @@ def test_tokens_are_shown_as_text_where_the_vocabulary_is_known(write_run: Write
     write_whole(Run(run), "divergences", [to_arrow("divergences", divergences)])
     mark_text(Run(run), "public")
     assert "60 → 10" in page(run)
-    environment = read_environment(Run(run))
-    inputs = environment.inputs | {"vocabulary": "ascii-144"}
-    write_json(run / "environment.json", environment.model_copy(update={"inputs": inputs}))
+    result = read_result(Run(run))
+    known = result.logprobs.model_copy(update={"vocabulary": "ascii-144"})
+    write_json(run / "result.json", result.model_copy(update={"logprobs": known}))
     assert r"&#39;&lt;&#39; (60) → &#39;\n&#39; (10)" in page(run)
 
 

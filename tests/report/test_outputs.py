@@ -1,4 +1,4 @@
-"""What scripts and people read besides the page: terminal, summary.md, junit.xml, and the verb ``report``."""
+"""What people read besides the page: the terminal, the answer in words, and the verb ``report``."""
 
 from __future__ import annotations
 
@@ -8,15 +8,12 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from xml.etree import ElementTree as ET
 
 import pytest
 
 from replaycheck.cli.main import invoke
 from replaycheck.errors import ExitCode
-from replaycheck.replay.store import Run, read_environment, read_result
-from replaycheck.report.junit import junit_xml
-from replaycheck.report.summary import summary_markdown
+from replaycheck.replay.store import Run, read_result
 from replaycheck.report.terminal import summary_text
 from replaycheck.report.verdict import answer
 from replaycheck.schema.arm import Effect
@@ -93,50 +90,6 @@ def test_a_failed_gate_does_not_hide_what_the_exact_cells_say(write_run: Write) 
     failed = result.model_copy(update={"summary": summary})
     assert answer(failed).short == "Not by storing and restoring, but a gate failed"
     assert answer(failed.model_copy(update={"cells": ()})).short == "Can't say: a gate failed"
-
-
-def test_junit_has_a_failure_for_fail_and_an_error_for_no_evidence(write_run: Write) -> None:
-    run = write_run(fault=True)
-    result = result_of(run)
-    passed = result.gates[2].model_copy(update={"verdict": "vacuous", "name": "other"})
-    xml = junit_xml(result.model_copy(update={"gates": (*result.gates, passed)}), read_environment(Run(run)))
-    suite = ET.fromstring(xml).find("testsuite")
-    assert suite is not None
-    assert {key: suite.get(key) for key in ("tests", "failures", "errors")} == {
-        "tests": "4",
-        "failures": "2",
-        "errors": "1",
-    }
-    assert len(suite.findall("testcase/failure")) == 2
-    assert [case.get("name") for case in suite.findall("testcase") if case.find("error") is not None] == [
-        "other[effect exact]"
-    ]
-
-
-def test_junit_names_are_the_same_whether_a_gate_passes_or_fails(write_run: Write, tmp_path: Path) -> None:
-    names = []
-    for fault in (False, True):
-        run = write_run(fault=fault)
-        cases = ET.fromstring(junit_xml(result_of(run), read_environment(Run(run)))).iter("testcase")
-        names.append([(case.get("classname"), case.get("name")) for case in cases])
-        run.rename(tmp_path / f"kept-{fault}")
-    assert names[0] == names[1]
-
-
-def test_junit_holds_text_that_xml_cant(write_run: Write) -> None:
-    run = write_run(suite="a\x00\x1b\ufffe<&")
-    assert r"a\x00\x1b\ufffe<&" in {
-        suite.get("name")
-        for suite in ET.fromstring(junit_xml(result_of(run), read_environment(Run(run)))).iter("testsuite")
-    }
-
-
-def test_the_summary_escapes_markdown_and_keeps_small(write_run: Write) -> None:
-    result = result_of(write_run(fault=True, suite="[x](javascript:1)|<b>"))
-    text = summary_markdown(result.model_copy(update={"findings": result.findings * 500}))
-    assert r"\[x\](javascript:1)\|\<b\>" in text
-    assert "450 more findings and gates are in report.html." in text
-    assert len(text.encode()) < 200_000
 
 
 def test_report_writes_three_files_again_and_prints_the_path(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -53,3 +54,12 @@ def _line(line: object) -> bytes:
     if isinstance(line, bytes):
         return line
     return (line if isinstance(line, str) else json.dumps(line)).encode("utf-8") + b"\n"
+
+
+@pytest.fixture
+def samples() -> Path:
+    """The folder of real samples, where there is one."""
+    folder = os.environ.get("REPLAYCHECK_SAMPLES")
+    if not folder:
+        pytest.skip("REPLAYCHECK_SAMPLES isn't set")
+    return Path(folder)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from replaycheck.schema.policy import CheckpointPolicy, Policy, SglangPolicy
+from replaycheck.schema.policy import CheckpointPolicy, Policy, ServerPolicy, SglangPolicy
 
 from .job import PrefixCache
 from .reference import ReferenceCache
@@ -16,4 +16,6 @@ def prefix_cache(policy: Policy) -> PrefixCache:
         return ReferenceCache(policy)
     if isinstance(policy, SglangPolicy):
         return ExtraBufferCache(policy) if policy.double_buffer else NoBufferCache(policy)
+    if isinstance(policy, ServerPolicy):
+        return NoCache(policy.capacity)
     return AlignCache(policy) if policy.align else NoCache(policy.capacity)

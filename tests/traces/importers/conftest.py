@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -52,15 +51,6 @@ class Import:
 @pytest.fixture
 def do(tmp_path: Path) -> Import:
     return Import(tmp_path)
-
-
-@pytest.fixture
-def samples() -> Path:
-    """The folder of real samples, where there is one."""
-    folder = os.environ.get("REPLAYCHECK_SAMPLES")
-    if not folder:
-        pytest.skip("REPLAYCHECK_SAMPLES isn't set")
-    return Path(folder)
 
 
 def texts(group: Group, trace: int = 0) -> dict[str, str]:

@@ -1,24 +1,9 @@
-"""Probe your own kernel in your own tests: five lines, and a failure says what differs where.
-
->>> from replaycheck.testing import assert_kernel
->>> from replaycheck_kernels.recurrent import RECURRENT_TORCH
->>> cells = assert_kernel(RECURRENT_TORCH, recipe="sglang", properties=("error", "restore", "alone"))
->>> [(cell.property, cell.verdict) for cell in cells]
-[('error', 'noise'), ('restore', 'exact'), ('alone', 'exact')]
-
-With pytest, one test a property::
-
-    @pytest.mark.parametrize("name", PROPERTY_NAMES)
-    def test_my_kernel(name):
-        assert_kernel(my_forward, recipe="fla", properties=[name], exact=("restore", "alone"))
-
-A kernel is a function of (inputs, initial states, snapshot rows, recipe) that returns a KdaOutput (see
-``replaycheck_kernels.contract``), a StateKernel, or a ProviderKernel with what it can do.
-"""
+"""Probes of one kernel in somebody's own tests, and what a failure says."""
 
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from typing import Literal
@@ -34,7 +19,8 @@ from replaycheck_kernels.contract import Forward, SnapshotSource, StateKernel
 from replaycheck_kernels.providers import Capabilities, ModelKind, PoolForward, Provider, ProviderKernel
 from replaycheck_kernels.recipe import PRESETS
 
-__all__ = ["DEVICE", "PROPERTY_NAMES", "SMALL", "ProbeCell", "Sizes", "assert_kernel", "probe_kernel"]
+__all__ = ["DEVICE", "PROPERTY_NAMES", "SMALL", "AnyKernel", "ProbeCell", "Sizes", "assert_kernel", "probe_kernel",
+           "provided", "running_test"]  # fmt: skip
 
 AnyKernel = ProviderKernel | StateKernel | Forward
 
@@ -69,7 +55,7 @@ def probe_kernel(
     names = PROPERTY_NAMES if properties is None else tuple(properties)
     _refuse_unknown("recipe", (recipe,), PRESETS)
     _refuse_unknown("property", names, PROPERTY_NAMES)
-    found = _provided(kernel, recipe, ModelKind(kind), form, sources, on_pool)
+    found = provided(kernel, recipe, ModelKind(kind), form, sources, on_pool)
     chosen = sizes or (SMALL if device == "cpu" else DEVICE)
     if found.can.equal_widths:
         chosen = replace(chosen, value=chosen.key)
@@ -133,13 +119,17 @@ def _failure(cell: ProbeCell, name: str, recipe: str, seed: int) -> str:
 
 def _repeat(cell: ProbeCell, name: str, recipe: str, seed: int) -> str:
     """The pytest that is running, or the call."""
+    call = f"assert_kernel({name}, recipe={recipe!r}, properties=[{cell.property!r}], seed={seed})"
+    return running_test() or call
+
+
+def running_test() -> str | None:
+    """The command that runs the test that is running; None outside pytest."""
     running = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" (")[0]
-    if running:
-        return f"pytest '{running}'"
-    return f"assert_kernel({name}, recipe={recipe!r}, properties=[{cell.property!r}], seed={seed})"
+    return f"pytest {shlex.quote(running)}" if running else None
 
 
-def _provided(
+def provided(
     kernel: AnyKernel,
     recipe: str,
     kind: ModelKind,

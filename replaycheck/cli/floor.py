@@ -1,0 +1,111 @@
+"""``replaycheck floor``: measure the noise that controls show, and store it. It doesn't judge."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from replaycheck.cli import options
+from replaycheck.cli.progress import Progress
+
+__all__ = ["command"]
+
+
+@click.command(
+    "floor",
+    epilog=options.example(
+        "replaycheck floor --preset ci --out floor.json",
+        "replaycheck run --preset ci --floor floor.json",
+        "replaycheck floor --condition reports/before",
+    ),
+)
+@click.argument("suite", required=False, type=click.Path(path_type=Path), metavar="[SUITE.toml]")
+@options.preset_option
+@options.traces_option
+@options.model_option
+@options.recipe_option
+@options.one_kernels_option
+@options.kernels_path_option
+@options.autotune_option
+@options.seed_option
+@options.device_option
+@options.workers_option
+@options.subject_option
+@click.option("--out", type=click.Path(path_type=Path), metavar="FILE.json", help="Write the floor here.")
+@options.json_option
+@click.option(
+    "--condition",
+    type=click.Path(path_type=Path),
+    metavar="RUN",
+    help="Instead: perturb the states behind the worst cold-vs-warm positions of this run, and say what that explains.",
+)
+@click.option("--dry-run", is_flag=True, help="Print who computes what in each arm, and run nothing.")
+def command(
+    suite: Path | None,
+    preset: str | None,
+    traces: tuple[str, ...],
+    model: Path | None,
+    recipe: str | None,
+    kernels: str,
+    kernels_path: Path | None,
+    autotune: int,
+    seed: int,
+    device: str,
+    workers: int | None,
+    subject: str,
+    out: Path | None,
+    as_json: bool,
+    condition: Path | None,
+    dry_run: bool,
+) -> None:
+    """Measure the noise under which a difference says nothing: the same twice, other legitimate ways, one rounding.
+
+    A table; with --out also a file for `run --floor`. No warm arm runs and nothing is judged.
+    """
+    if condition is not None:
+        _conditions(condition, as_json)
+        return
+    from replaycheck.floor.measure import for_floor, measure_floor
+    from replaycheck.floor.text import floor_text
+    from replaycheck.json_files import write_json
+    from replaycheck.replay.settings import resolve
+    from replaycheck.subjects.lab.kernels import KernelChoice
+
+    choice = KernelChoice(kernels, kernels_path, device, autotune)
+    settings, warnings = resolve(
+        suite, preset, traces, model, recipe, (), (), seed, choice, admitted=False, subject=subject
+    )
+    settings = for_floor(settings)
+    say = Progress()
+    for warning in warnings:
+        say(f"warning: {warning}")
+    if dry_run:
+        from replaycheck.replay.dry import dry_run as show
+        from replaycheck.replay.stage import How
+
+        click.echo(show(settings, How(), calibrate=False))
+        return
+    found = measure_floor(settings, workers, say)
+    if out is not None:
+        write_json(out, found)
+        say(f"wrote {out}")
+    if as_json:
+        options.emit_json(found.model_dump(mode="json"))
+    else:
+        click.echo(floor_text(found), nl=False)
+
+
+def _conditions(path: Path, as_json: bool) -> None:
+    from replaycheck.cli.from_run import settings_of
+    from replaycheck.floor.worst import condition_text, worst_conditions
+    from replaycheck.replay.store import open_run, read_result
+    from replaycheck.text import printable
+
+    run = open_run(path)
+    result = read_result(run)
+    found = worst_conditions(settings_of(path), run, result, result.cells, Progress())
+    if as_json:
+        options.emit_json([each.model_dump(mode="json") for each in found])
+    else:
+        click.echo("\n".join(printable(condition_text(each)) for each in found) or "No position differs.")

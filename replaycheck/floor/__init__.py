@@ -1,0 +1,1 @@
+"""Noise floors: which controls a set of arms has, what they show, and where a floor holds."""

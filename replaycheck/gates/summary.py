@@ -1,0 +1,61 @@
+"""Verdicts counted, and the one exit code of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from replaycheck.errors import PRECEDENCE, ExitCode
+from replaycheck.schema.arm import Compiler
+from replaycheck.schema.result import GateResult, GateVerdict, Summary, Verdict
+
+from .evidence import Evidence
+
+__all__ = ["exit_code", "summary"]
+
+_CODES: dict[GateVerdict, ExitCode] = {
+    "pass": ExitCode.PASS,
+    "fail": ExitCode.FAIL,
+    "vacuous": ExitCode.VACUOUS,
+    "inconclusive": ExitCode.INCONCLUSIVE,
+    "waived": ExitCode.PASS,
+    # Never alone: an earlier stage of the same file failed.
+    "not-judged": ExitCode.PASS,
+}
+_VERDICTS: dict[ExitCode, Verdict] = {
+    ExitCode.PASS: "pass",
+    ExitCode.FAIL: "fail",
+    ExitCode.VACUOUS: "vacuous",
+    ExitCode.INCONCLUSIVE: "inconclusive",
+}
+
+
+def summary(gates: Sequence[GateResult], evidence: Evidence) -> Summary:
+    """Counts, verdict and exit code of a run. One that judged nothing, or has a vacuous cell, is vacuous."""
+    codes = [_CODES[gate.verdict] for gate in gates]
+    if not gates or any(cell.vacuous for cell in evidence.cells):
+        codes.append(ExitCode.VACUOUS)
+    code = exit_code(codes)
+    return Summary(
+        declared=len(gates),
+        passed=_count(gates, "pass"),
+        failed=_count(gates, "fail"),
+        inconclusive=_count(gates, "inconclusive"),
+        vacuous=_count(gates, "vacuous"),
+        waived=_count(gates, "waived"),
+        not_judged=_count(gates, "not-judged"),
+        verdict=_VERDICTS[code],
+        exit_code=int(code),
+        traces=evidence.traces,
+        restores=sum(arm.proven_hits for arm in evidence.arms if arm.compiler is Compiler.WARM),
+        positions=sum(cell.positions for cell in evidence.cells),
+    )
+
+
+def _count(gates: Sequence[GateResult], verdict: GateVerdict) -> int:
+    return sum(gate.verdict == verdict for gate in gates)
+
+
+def exit_code(codes: Iterable[ExitCode]) -> ExitCode:
+    """The first of several exit codes by DESIGN §7's precedence; 0 if none of them is there."""
+    found = set(codes)
+    return next((code for code in PRECEDENCE if code in found), ExitCode.PASS)
