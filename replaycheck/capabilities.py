@@ -1,6 +1,7 @@
 """What this machine can run, and for what it can't, why and what to install. Each check stands for itself.
 
-A check never raises: a broken torch is a finding. Packages that aren't needed to answer are looked up, not imported.
+A check never raises: a broken torch is a finding. Packages that aren't needed to answer are looked up, not imported, and
+no server is asked for.
 """
 
 from __future__ import annotations
@@ -8,17 +9,29 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from importlib import metadata
 from importlib.util import find_spec
+from typing import Literal
 
 from replaycheck import assets
 from replaycheck.errors import ReplayCheckError
 
-__all__ = ["Capability", "capabilities", "usable"]
+__all__ = ["Capability", "Kind", "capabilities", "usable"]
+
+Kind = Literal["base", "kernels", "subject", "other"]
+"""How the checks are grouped: what every run needs, whose kernels there are, what can be under test, the rest."""
 
 #: What a run imports beside torch; all are installed and imported by the same name.
 _NEEDED = ("numpy", "pandas", "pyarrow", "scipy", "matplotlib", "jinja2", "safetensors", "numba")
 _REINSTALL = "install replaycheck again (pip install --force-reinstall replaycheck)"
+
+#: Providers of kernels: package, what to install, and the versions that they were tested with.
+_PROVIDERS = {
+    "fla": ("fla-core", "pip install fla-core"),
+    "sglang": ("sglang", "pip install sglang, or unpack its wheel and give --kernels-path DIR"),
+    "vllm": ("vllm", "pip install vllm, or unpack its wheel and give --kernels-path DIR"),
+}
 
 
 class _MissingError(Exception):
@@ -30,6 +43,7 @@ class Capability:
     """One thing that a user may want to run."""
 
     name: str
+    kind: Kind
     usable: bool
     #: needed by `replaycheck run` as it stands
     required: bool
@@ -40,14 +54,22 @@ class Capability:
 def capabilities() -> list[Capability]:
     """Every check, in the order in which they build on each other."""
     return [
-        _check("packages", _packages, required=True),
-        _check("torch", _torch, required=True),
-        _check("kernels", _kernels, required=True),
-        _check("traces", _traces, required=True),
-        _check("model", _model, required=True),
-        _check("subject lab on cpu", _lab_on_cpu, required=True),
-        _check("subject lab on cuda", _lab_on_cuda, required=False),
-        _check("cross-check with transformers", _transformers, required=False),
+        _check("packages", "base", _packages, required=True),
+        _check("torch", "base", _torch, required=True),
+        _check("device cuda", "base", _cuda),
+        _check("traces", "base", _traces, required=True),
+        _check("model", "base", _model, required=True),
+        _check("kernels ours, cpu", "kernels", _ours_on_cpu, required=True),
+        _check("kernels ours, cuda", "kernels", _ours_on_cuda),
+        *(_check(f"kernels {name}", "kernels", partial(_provider, name)) for name in _PROVIDERS),
+        _check("subject lab on cpu", "subject", _lab_on_cpu, required=True),
+        _check("subject lab on cuda", "subject", _lab_on_cuda),
+        _check("subject transformers", "subject", _transformers),
+        _check("subjects llamacpp, vllm, sglang, openai", "subject", _servers),
+        _check("subject vllm-offline", "subject", _offline),
+        _check("model export gguf", "other", _gguf),
+        _check("run --cluster ray", "other", _ray),
+        _check("notebook", "other", _notebook),
     ]
 
 
@@ -56,13 +78,13 @@ def usable(checks: list[Capability]) -> bool:
     return all(check.usable for check in checks if check.required)
 
 
-def _check(name: str, look: Callable[[], str], *, required: bool) -> Capability:
+def _check(name: str, kind: Kind, look: Callable[[], str], *, required: bool = False) -> Capability:
     try:
-        return Capability(name, True, required, look())
+        return Capability(name, kind, True, required, look())
     except (_MissingError, ReplayCheckError) as error:
-        return Capability(name, False, required, str(error))
+        return Capability(name, kind, False, required, str(error))
     except Exception as error:  # a broken installation fails in any way
-        return Capability(name, False, required, f"{type(error).__name__}: {error}; {_REINSTALL}")
+        return Capability(name, kind, False, required, f"{type(error).__name__}: {error}; {_REINSTALL}")
 
 
 def _packages() -> str:
@@ -80,9 +102,17 @@ def _torch() -> str:
     return f"{torch.__version__}, {build}, {torch.get_num_threads()} threads"
 
 
-def _kernels() -> str:
-    registry = importlib.import_module("replaycheck_kernels.registry")
-    return ", ".join(sorted(registry.KERNELS))
+def _cuda() -> str:
+    _torch()
+    torch = importlib.import_module("torch")
+    if torch.version.cuda is None:
+        raise _MissingError("torch is built without CUDA; install a CUDA wheel of torch")
+    if not torch.cuda.is_available():
+        raise _MissingError("torch finds no GPU; check nvidia-smi, the driver and CUDA_VISIBLE_DEVICES")
+    major, minor = torch.cuda.get_device_capability()
+    memory = torch.cuda.get_device_properties(0).total_memory / 2**30
+    name, count = torch.cuda.get_device_name(), torch.cuda.device_count()
+    return f"{name}, capability {major}.{minor}, {memory:.0f} GiB; {count} in all"
 
 
 def _traces() -> str:
@@ -96,28 +126,85 @@ def _model() -> str:
     return str(assets.model_dir())
 
 
+def _ours_on_cpu() -> str:
+    registry = importlib.import_module("replaycheck_kernels.registry")
+    return ", ".join(sorted(registry.KERNELS))
+
+
+def _ours_on_cuda() -> str:
+    registry = importlib.import_module("replaycheck_kernels.registry")
+    if registry.UNAVAILABLE:
+        names, why = ", ".join(sorted(registry.UNAVAILABLE)), next(iter(registry.UNAVAILABLE.values()))
+        raise _MissingError(f"{names}: {why}")
+    return f"in Triton {metadata.version('triton')}"
+
+
+def _provider(name: str) -> str:
+    """An engine's kernels; they are loaded when they are used, and then say for themselves what they lack."""
+    package, install = _PROVIDERS[name]
+    found = f"{package} {_version(package, install)}"
+    if find_spec("triton") is None:
+        raise _MissingError(f"{found} is there, but Triton isn't; pip install triton (its wheels are for Linux)")
+    try:
+        _cuda()
+    except _MissingError as error:
+        raise _MissingError(f"{found} is there, but {error}; probe kernels --device cpu interprets them") from None
+    return f"{found}; replaycheck probe kernels --kernels {name} --device cuda says what each can do"
+
+
+def _version(package: str, install: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        raise _MissingError(f"{package} isn't installed; {install}") from None
+
+
 def _lab_on_cpu() -> str:
     _torch()
-    return f"kernels {_kernels()}"
+    return f"kernels {_ours_on_cpu()}"
 
 
 def _lab_on_cuda() -> str:
-    _torch()
-    torch = importlib.import_module("torch")
-    if torch.version.cuda is None:
-        raise _MissingError("torch is built without CUDA; install a CUDA wheel of torch")
-    if not torch.cuda.is_available():
-        raise _MissingError("torch finds no GPU; check nvidia-smi, the driver and CUDA_VISIBLE_DEVICES")
+    found = _cuda()
     if find_spec("triton") is None:
         raise _MissingError("Triton isn't installed; pip install triton")
-    return f"{torch.cuda.get_device_name()}, Triton {metadata.version('triton')}"
+    return f"{found}, Triton {metadata.version('triton')}"
 
 
 def _transformers() -> str:
-    try:
-        version = metadata.version("transformers")
-    except metadata.PackageNotFoundError:
-        raise _MissingError("transformers isn't installed; pip install 'replaycheck[models]'") from None
+    found = ", ".join(f"{name} {_version(name, _extra('models'))}" for name in ("transformers", "tokenizers"))
     if find_spec("fla") is not None:
-        return f"transformers {version}; fla is installed, too, and must be hidden from it on a CPU"
-    return f"transformers {version}"
+        return f"{found}; fla is installed, too, and must be hidden from it on a CPU"
+    return f"{found}; --model DIR says which model"
+
+
+def _servers() -> str:
+    return f"httpx {_version('httpx', _extra('engines'))}; --url URL says where a server is; none was asked for"
+
+
+def _offline() -> str:
+    found = (
+        f"vllm {_version('vllm', 'pip install vllm; to check a server that runs elsewhere, --subject vllm --url URL')}"
+    )
+    try:
+        _cuda()
+    except _MissingError as error:
+        raise _MissingError(f"{found} is there, but {error}") from None
+    return f"{found}, in this process"
+
+
+def _gguf() -> str:
+    return f"gguf {_version('gguf', _extra('engines'))}"
+
+
+def _ray() -> str:
+    return f"ray {_version('ray', _extra('cluster'))}"
+
+
+def _notebook() -> str:
+    tools = ("jupytext", "nbclient", "ipykernel")
+    return ", ".join(f"{name} {_version(name, _extra('notebook'))}" for name in tools) + "; reports/explore.ipynb"
+
+
+def _extra(name: str) -> str:
+    return f"pip install 'replaycheck[{name}]'"

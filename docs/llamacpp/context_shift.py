@@ -9,12 +9,12 @@ import sys
 import httpx
 import xllamacpp
 
-CONTEXT, KEEP = 512, 40  # tokens of a slot, and those that a shift leaves at the beginning
+CONTEXT, KEEP, draws = 512, 40, random.Random(0)  # tokens of a slot; those that a shift leaves at the beginning
 params = xllamacpp.CommonParams()
 params.model.path, params.hostnames, params.port = sys.argv[1], ["127.0.0.1"], 0
 params.n_parallel, params.n_ctx, params.ctx_shift, params.cpuparams.n_threads = 2, 2 * CONTEXT, True, 1
 server = xllamacpp.Server(params)
-prompt, more = ([random.Random(i).randint(33, 126) for i in range(length)] for length in (300, 12))
+prompt, more = ([draws.randint(33, 126) for _ in range(length)] for length in (300, 12))
 
 
 def ask(prompt: list[int], new: int, cached: bool) -> tuple[list[int], dict[int, float], int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -50,6 +51,11 @@ class Bench:
     seed: int = 0
     _uncached: dict[tuple[int, ...], Tensor] = field(default_factory=dict)
 
+    @cached_property
+    def _reference(self) -> Model:
+        """A module of its own, so that the reference disturbs no family that keeps a state in its module."""
+        return self.model.fresh()
+
     def conversation(self, number: int) -> Tensor:
         """[1, TOKENS] token ids."""
         draws = torch.Generator().manual_seed(1000 * self.seed + number)
@@ -59,7 +65,7 @@ class Bench:
         """Log-probabilities [T, vocabulary] of one sequence [1, T] by the uncached forward."""
         key = tuple(tokens[0].tolist())
         if key not in self._uncached:
-            self._uncached[key] = logprobs(self.model.uncached(tokens))[0]
+            self._uncached[key] = logprobs(self._reference.uncached(tokens))[0]
         return self._uncached[key]
 
     def compare(self, where: str, tokens: Tensor, logits: Tensor, first: int) -> Compared:

@@ -46,7 +46,11 @@ def fork(bench: Bench) -> Iterator[Compared]:
     tokens, other = bench.conversation(0), bench.conversation(1)
     original = bench.begin(tokens[:, :CUT]).cache
     copies = copy.deepcopy(original), copy.deepcopy(original)
-    for name, cache, tail in (("first copy", copies[0], other), ("second copy", copies[1], tokens), ("original", original, other)):
+    for name, cache, tail in (
+        ("first copy", copies[0], other),
+        ("second copy", copies[1], tokens),
+        ("original", original, other),
+    ):
         path = torch.cat([tokens[:, :CUT], tail[:, CUT:]], 1)
         yield bench.compare(name, path, _continue(bench, path, CUT, cache), CUT)
 
@@ -68,7 +72,9 @@ def reset(bench: Bench) -> Iterator[Compared]:
     offered(cache, "reset")()
     yield bench.compare("in one piece", other, _continue(bench, other, 0, cache, (TOKENS,)), 0)
     cache.reset()
-    yield bench.compare("again, then token by token", tokens, _continue(bench, tokens, 0, cache, (CUT, *(1,) * ALONE)), 0)
+    yield bench.compare(
+        "again, then token by token", tokens, _continue(bench, tokens, 0, cache, (CUT, *(1,) * ALONE)), 0
+    )
 
 
 def interleaved(bench: Bench) -> Iterator[Compared]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from replaycheck.errors import EngineEnvironmentError, UsageError, choices
+from replaycheck.errors import UsageError, choices
 
 __all__ = ["CONTROLS", "architectures", "causal_models", "library", "modelling_file", "select", "version"]
 
@@ -22,8 +22,6 @@ __all__ = ["CONTROLS", "architectures", "causal_models", "library", "modelling_f
 CONTROLS = ("llama", "qwen3", "qwen3_moe")
 
 _STATE = re.compile(r"conv_state|ssm_state|recurrent_state|rnn_state|linear_attention|_is_stateful = True")
-
-MISSING = "transformers isn't installed ({}); pip install 'replaycheck[models]'"
 
 
 @lru_cache(maxsize=1)
@@ -79,7 +77,9 @@ def select(names: tuple[str, ...]) -> tuple[str, ...]:
     for name in names:
         if name not in known:
             with_state = choices([*architectures(), *CONTROLS])
-            raise UsageError(f"transformers {version()} has no causal language model {name!r}; choose all, {with_state}")
+            raise UsageError(
+                f"transformers {version()} has no causal language model {name!r}; choose all, {with_state}"
+            )
     return tuple(dict.fromkeys(names))
 
 

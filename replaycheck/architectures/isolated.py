@@ -35,7 +35,8 @@ class Task:
 
 def sweep_one(task: Task) -> ArchitectureRow:
     """The row of one architecture."""
-    end, row, cells = monotonic() + task.limit, None, []
+    end, row = monotonic() + task.limit, None
+    cells: list[ArchitectureCell] = []
     while len(cells) < len(task.operations):
         left = task.operations[len(cells) :]
         lines, reason = _child(task, left, end)
@@ -52,9 +53,7 @@ def sweep_one(task: Task) -> ArchitectureRow:
 
 
 def _unbuilt(task: Task, reason: str) -> ArchitectureRow:
-    return ArchitectureRow(
-        name=task.name, model="", control=False, parameters=None, floor=None, error=reason, cells=()
-    )
+    return ArchitectureRow(name=task.name, model="", control=False, parameters=None, floor=None, error=reason, cells=())
 
 
 def _child(task: Task, operations: Sequence[str], end: float) -> tuple[list[str], str]:
@@ -83,9 +82,7 @@ def main() -> int:
     return 0
 
 
-def _lines(
-    name: str, dtype: str, seed: int, operations: Sequence[str]
-) -> Iterator[ArchitectureRow | ArchitectureCell]:
+def _lines(name: str, dtype: str, seed: int, operations: Sequence[str]) -> Iterator[ArchitectureRow | ArchitectureCell]:
     import torch
 
     from .discover import CONTROLS, causal_models
@@ -96,14 +93,16 @@ def _lines(
     from .scripts import script
 
     torch.set_num_threads(1)
-    about = {"name": name, "model": causal_models()[name], "control": name in CONTROLS, "cells": ()}
+    row = ArchitectureRow(
+        name=name, model=causal_models()[name], control=name in CONTROLS, parameters=None, floor=None, cells=()
+    )
     try:
         judge = Judge(build(name, dtype, seed), seed)
         floor = judge.floor
     except Exception as error:
-        yield ArchitectureRow(**about, parameters=None, floor=None, error=short(error))
+        yield row.model_copy(update={"error": short(error)})
         return
-    yield ArchitectureRow(**about, parameters=judge.model.parameter_count, floor=floor)
+    yield row.model_copy(update={"parameters": judge.model.parameter_count, "floor": floor})
     for operation in OPERATIONS:
         if operation.name in operations:
             cell = judge.cell(operation)

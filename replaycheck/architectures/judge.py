@@ -1,9 +1,9 @@
 """One operation on one architecture: run it, and say what it was: exact, noise, a fault, refused or crashed.
 
-A difference from the uncached forward is noise while both may be roundings of one function, and a fault if it isn't rounding:
+A difference from the uncached forward is noise while both may be roundings of one function, and else a fault:
 
 1. Floor e: how far uncached forwards are from the same model in float64, over conversations, a prefix and a batch of
-   three, with the same top-k choices. No cache is in it. Two answers that are each off by at most e differ by at most 2 e: noise.
+   three, with the same top-k choices. No cache is in it. Two answers, each off by at most e, differ by at most 2 e.
 2. Beyond that the operation runs again with everything in float64. Rounding shrinks by the ratio of the epsilons (2^-29
    from fp32), a fault doesn't shrink at all. The bound lies half way between, on a logarithmic scale: 2 e · √ratio.
    A difference above it is a fault; it was seen in two arithmetics. Below it it's noise that a choice amplified: a
@@ -19,7 +19,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from replaycheck.schema.architectures import Amplified, ArchitectureCell
+from replaycheck.schema.architectures import Amplified, ArchitectureCell, OperationVerdict
 
 from .bench import CONVERSATIONS, CUT, Bench, Compared, logprobs
 from .model import Model
@@ -73,7 +73,7 @@ class Judge:
         """The verdict on one operation."""
         ran = self._run(self.model, operation)
         if ran.error is not None and ran.worst <= 2 * self.floor:
-            verdict = "refused" if refused_on_purpose(ran.error) else "crashed"
+            verdict: OperationVerdict = "refused" if refused_on_purpose(ran.error) else "crashed"
             return ArchitectureCell(operation=operation.name, verdict=verdict, sentence=short(ran.error))
         if ran.worst == 0:
             return ArchitectureCell(operation=operation.name, verdict="exact", sentence="the same bits")

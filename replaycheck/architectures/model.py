@@ -122,12 +122,9 @@ class Model:
 
 def build(name: str, dtype: str = "fp32", seed: int = 0) -> Model:
     """A tiny model with random weights, eager attention, in evaluation mode."""
-    library()
-    from transformers import AutoModelForCausalLM
-
     torch.manual_seed(seed)
     made = {"attn_implementation": "eager", "experts_implementation": "eager"}
-    module = AutoModelForCausalLM.from_config(tiny_config(name), **made)
+    module = library().AutoModelForCausalLM.from_config(tiny_config(name), **made)
     with torch.no_grad():
         for parameter in module.parameters():
             if parameter.dim() == 1:

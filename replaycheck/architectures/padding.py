@@ -26,7 +26,7 @@ PAD = 0
 
 
 def padding_left(bench: Bench) -> Iterator[Compared]:
-    """Padding before the first tokens, as generation from prompts of several lengths has it; then each row goes on, token by token."""
+    """Padding before the first tokens, as generation from prompts of several lengths has it; then token by token."""
     yield from _turns(bench, "left", (UNEQUAL, *ALONE))
 
 

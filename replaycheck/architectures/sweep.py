@@ -66,7 +66,9 @@ def sweep(request: Request, say: Say = lambda line: None) -> ArchitectureTable:
         torch=torch.__version__,
         dtype=request.dtype,
         seed=request.seed,
-        operations=tuple(ArchitectureOperation(name=o.name, group=o.group, meaning=o.meaning) for o in request.operations),
+        operations=tuple(
+            ArchitectureOperation(name=o.name, group=o.group, meaning=o.meaning) for o in request.operations
+        ),
         rows=rows,
     )
 

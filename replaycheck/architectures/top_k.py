@@ -45,7 +45,8 @@ class _Gaps(TorchFunctionMode):
 
 def smallest_gap(run: Callable[[], object]) -> float:
     """The least gap in what ``run`` computes; infinite if it chooses nothing."""
-    with _Gaps() as gaps:
+    gaps = _Gaps()
+    with gaps:
         run()
     return gaps.smallest
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
+from itertools import groupby
 
 import click
 
-from replaycheck.capabilities import Capability, capabilities, usable
+from replaycheck.capabilities import Capability, Kind, capabilities, usable
 from replaycheck.cli.options import emit_json, example, json_option
 from replaycheck.errors import ExitCode
 from replaycheck.replay.environment import describe
@@ -14,6 +16,13 @@ from replaycheck.schema.environment import Environment
 from replaycheck.text import printable
 
 __all__ = ["command"]
+
+HEADINGS: Mapping[Kind, str] = {
+    "base": "What a run needs",
+    "kernels": "Kernels (--kernels)",
+    "subject": "Subjects (--subject)",
+    "other": "Beside these",
+}
 
 
 @click.command("doctor", epilog=example("replaycheck doctor", "replaycheck doctor --json"))
@@ -38,10 +47,11 @@ def _print(environment: Environment, checks: list[Capability]) -> None:
     click.echo("  ".join(f"{name} {version or 'absent'}" for name, version in environment.versions.items()))
     for name, value in environment.variables.items():
         click.echo(f"{name}={printable(value)}")
-    click.echo()
     width = max(len(check.name) for check in checks)
-    for check in checks:
-        mark = "yes" if check.usable else "NO " if check.required else "no "
-        click.echo(f"{mark}  {check.name:{width}}  {printable(check.text)}")
+    for kind, own in groupby(checks, key=lambda check: check.kind):
+        click.echo(f"\n{HEADINGS[kind]}")
+        for check in own:
+            mark = "yes" if check.usable else "NO " if check.required else "no "
+            click.echo(f"{mark}  {check.name:{width}}  {printable(check.text)}")
     click.echo()
     click.echo("replaycheck run can run here" if usable(checks) else "replaycheck run can't run here: see NO above")

@@ -32,6 +32,9 @@ __all__ = ["command"]
 @options.device_option
 @options.workers_option
 @options.subject_option
+@options.url_option
+@options.engine_model_option
+@options.subject_settings_option
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE.json", help="Write the floor here.")
 @options.json_option
 @click.option(
@@ -54,6 +57,9 @@ def command(
     device: str,
     workers: int | None,
     subject: str,
+    url: str | None,
+    engine_model: str | None,
+    subject_settings: tuple[str, ...],
     out: Path | None,
     as_json: bool,
     condition: Path | None,
@@ -73,8 +79,9 @@ def command(
     from replaycheck.subjects.lab.kernels import KernelChoice
 
     choice = KernelChoice(kernels, kernels_path, device, autotune)
+    theirs = options.subject_options(url, model, engine_model, device, subject_settings)
     settings, warnings = resolve(
-        suite, preset, traces, model, recipe, (), (), seed, choice, admitted=False, subject=subject
+        suite, preset, traces, model, recipe, (), (), seed, choice, admitted=False, subject=subject, options=theirs
     )
     settings = for_floor(settings)
     say = Progress()

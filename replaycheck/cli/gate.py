@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from replaycheck.cli.options import emit_json, example, gates_option, github_option, json_option
+from replaycheck.cli.options import (
+    emit_json,
+    example,
+    exit_zero_option,
+    gates_option,
+    github_option,
+    inconclusive_option,
+    json_option,
+)
 from replaycheck.text import printable
 
 if TYPE_CHECKING:
@@ -23,11 +31,16 @@ __all__ = ["command"]
 @gates_option
 @json_option
 @github_option
-def command(run: Path, gates: tuple[str, ...], as_json: bool, github: bool | None) -> int:
+@exit_zero_option
+@inconclusive_option
+def command(
+    run: Path, gates: tuple[str, ...], as_json: bool, github: bool | None, exit_zero: bool, inconclusive: str
+) -> int:
     """Judge the saved run in folder RUN by gate files; without --gates by those that judged it first.
 
     The run isn't replayed and nothing is written. The exit code is that of the verdict.
     """
+    from replaycheck.gates.summary import code_under
     from replaycheck.replay.rejudge import rejudge
     from replaycheck.report.github_step import publish
 
@@ -40,7 +53,7 @@ def command(run: Path, gates: tuple[str, ...], as_json: bool, github: bool | Non
     else:
         _show(judged.gates, judged.summary)
     publish(github, judged.gates, judged.files, as_json)
-    return judged.summary.exit_code
+    return code_under(judged.summary.exit_code, judged.summary.inconclusive > 0, inconclusive, exit_zero)
 
 
 def _show(gates: tuple[GateResult, ...], summary: Summary) -> None:
@@ -48,5 +61,6 @@ def _show(gates: tuple[GateResult, ...], summary: Summary) -> None:
         click.echo(f"{gate.verdict:12}  {printable(gate.file)}: {gate.name}: {printable(gate.sentence)}")
     click.echo(
         f"{summary.verdict}: {summary.passed} of {summary.declared} gates pass, {summary.failed} fail, "
-        f"{summary.inconclusive} inconclusive, {summary.vacuous} vacuous"
+        f"{summary.inconclusive} inconclusive, {summary.vacuous} vacuous, {summary.waived} waived, "
+        f"{summary.not_judged} not judged"
     )

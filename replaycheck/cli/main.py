@@ -31,6 +31,7 @@ VERBS = {
     "compare": Verb("replaycheck.cli.compare", "Compare two recordings position by position."),
     "gate": Verb("replaycheck.cli.gate", "Judge a saved run again, by any gate file."),
     "report": Verb("replaycheck.cli.report", "Render the report of a saved run again."),
+    "view": Verb("replaycheck.cli.view", "Look at a saved run's report in a browser."),
     "merge": Verb("replaycheck.cli.merge", "Join the shards of a run."),
     "probe": Verb("replaycheck.cli.probe", "Check kernels and state operations exactly, without a model."),
     "floor": Verb("replaycheck.cli.floor", "Measure the noise under which a difference says nothing."),

@@ -1,4 +1,4 @@
-"""``replaycheck model``: the card of a model, its export, and the training of the one that ships."""
+"""``replaycheck model``: a model's card, its export, what engines make of it, and the training of the one that ships."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import click
 
 from replaycheck.cli import options
 from replaycheck.cli.progress import Progress
-from replaycheck.errors import EngineEnvironmentError, UsageError
+from replaycheck.errors import EngineEnvironmentError, ExitCode, UsageError
 
 __all__ = ["command"]
 
@@ -17,7 +17,7 @@ _FOLDER = click.Path(path_type=Path)
 
 @click.group(epilog=options.example("replaycheck model card"))
 def command() -> None:
-    """Show a model's card, export it, or train the model that ships."""
+    """Show a model's card, export it, hold engines against it, or train the model that ships."""
 
 
 @command.command(epilog=options.example("replaycheck model card", "replaycheck model card --json"))
@@ -137,6 +137,78 @@ def export(as_format: str, model: Path | None, architectures: tuple[str, ...], s
     export_gguf(model or model_dir(None), out)
     click.echo(f"{out}")
     return 0
+
+
+@command.command(
+    epilog=options.example("replaycheck model golden --check", "replaycheck model golden --out golden.safetensors")
+)
+@options.model_option
+@options.out_option
+@click.option("--check", is_flag=True, help="Compare with the golden values that ship, and write nothing.")
+def golden(model: Path | None, out: Path | None, check: bool) -> int:
+    """Make the golden log-probabilities of a model again, by the float64 oracle: 20 seconds for the shipped one.
+
+    Exit code 1 if --check finds that they differ by more than float64's own noise.
+    """
+    from replaycheck.assets import golden_file, model_dir
+    from replaycheck.model.golden import compute, difference, golden_groups, read_golden, write_golden
+
+    if (out is None) is not check:
+        raise UsageError("give --out FILE to write them, or --check to compare; not both")
+    made = compute(model or model_dir(None), golden_groups())
+    if out is not None:
+        if out.exists():
+            raise UsageError(f"{str(out)!r} exists; give --out another file")
+        write_golden(out, made)
+        click.echo(f"{out}")
+        return 0
+    wrong = difference(read_golden(golden_file()), made)
+    click.echo(wrong or f"{len(made.places)} positions are as they ship")
+    return 1 if wrong else 0
+
+
+@command.command(
+    epilog=options.example(
+        "replaycheck model verify", "replaycheck model verify --subject vllm --url http://127.0.0.1:8000 --json"
+    )
+)
+@options.subject_option
+@options.url_option
+@options.model_option
+@options.engine_model_option
+@options.subject_settings_option
+@options.device_option
+@click.option(
+    "--golden", type=_FOLDER, metavar="FILE", help="Golden values of another model. [default: those that ship]"
+)
+@options.json_option
+def verify(
+    subject: str,
+    url: str | None,
+    model: Path | None,
+    engine_model: str | None,
+    subject_settings: tuple[str, ...],
+    device: str,
+    golden: Path | None,
+    as_json: bool,
+) -> int:
+    """Hold an engine that serves the shipped model against the float64 oracle, cold and warm.
+
+    Exit code 0 if every arm is within the roundings of its layers, 1 if one isn't, 5 if nothing was hit, 4 if the engine
+    can't be reached.
+    """
+    from replaycheck.assets import golden_file
+    from replaycheck.model.golden import read_golden
+    from replaycheck.replay.verify import verify as hold
+    from replaycheck.report.verify_text import verify_text
+
+    theirs = options.subject_options(url, model, engine_model, device, subject_settings)
+    found = hold(read_golden(golden or golden_file()), subject, theirs)
+    if as_json:
+        options.emit_json(found.model_dump(mode="json"))
+    else:
+        click.echo(verify_text(found))
+    return {"pass": ExitCode.PASS, "fail": ExitCode.FAIL, "vacuous": ExitCode.VACUOUS}[found.verdict]
 
 
 def _require_free(out: Path) -> None:

@@ -20,9 +20,11 @@ __all__ = [
     "emit_json",
     "engine_model_option",
     "example",
+    "exit_zero_option",
     "fault_option",
     "gates_option",
     "github_option",
+    "inconclusive_option",
     "json_option",
     "kernels_option",
     "kernels_path_option",
@@ -167,6 +169,20 @@ def subject_options(
             raise UsageError(f"--subject-option {each!r}: give NAME=VALUE")
         pairs.append((name, value))
     return SubjectOptions(url, model, engine_model, device, tuple(pairs))
+
+
+# exit_zero: bool
+exit_zero_option = click.option(
+    "--exit-zero", is_flag=True, help="Exit with 0 whatever the verdict is; errors keep their codes."
+)
+# inconclusive: "fail" | "pass" | "code"
+inconclusive_option = click.option(
+    "--inconclusive",
+    type=click.Choice(["fail", "pass", "code"]),
+    default="code",
+    show_default=True,
+    help="Too little evidence: exit with 1, with 0, or with its own code 6.",
+)
 
 
 def example(*lines: str) -> str:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import signal
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from replaycheck.cli import options
 from replaycheck.cli.progress import Progress
+
+if TYPE_CHECKING:
+    from replaycheck.replay.settings import Settings
+    from replaycheck.replay.stage import How
 
 __all__ = ["command"]
 
@@ -65,6 +70,16 @@ __all__ = ["command"]
     help="With --subject llamacpp: try each option of its server on tiny models instead (docs/llamacpp.md).",
 )
 @click.option("--architecture", multiple=True, metavar="NAME", help="With --server-options: of these; repeatable.")
+@options.exit_zero_option
+@options.inconclusive_option
+@click.option(
+    "--budget",
+    metavar="TIME",
+    help="Replay as many groups as fit into 90s, 10m or 2h, a number that is fixed before anything is judged.",
+)
+@click.option(
+    "--fail-fast", is_flag=True, help="Stop at the first part that fails a gate for good; what is done is kept."
+)
 @click.option("--dry-run", is_flag=True, help="Print who computes what in each arm and what it will take; run nothing.")
 @click.option(
     "--calibrate/--no-calibrate",
@@ -101,6 +116,10 @@ def command(
     audit: str,
     server_options: tuple[str, ...],
     architecture: tuple[str, ...],
+    exit_zero: bool,
+    inconclusive: str,
+    budget: str | None,
+    fail_fast: bool,
     dry_run: bool,
     calibrate: bool,
 ) -> int:
@@ -132,16 +151,21 @@ def command(
     for warning in (*warnings, *more):
         say(f"warning: {warning}")
     how = How(workers, cluster, Shard.parse(shard) if shard else WHOLE)
+    if budget:
+        settings = _within(settings, budget, how, resume)
+    if fail_fast:
+        how = _watched(settings, how)
     if dry_run:
         from replaycheck.replay.dry import dry_run as show
 
         click.echo(show(settings, how, calibrate))
         return 0
+    from replaycheck.gates.summary import code_under
     from replaycheck.replay.run import run_shard, run_whole
     from replaycheck.report.github_step import publish
     from replaycheck.report.junit import crash_recorded
     from replaycheck.report.privacy import mark_text
-    from replaycheck.report.terminal import summary_text
+    from replaycheck.report.terminal import decorated, summary_text
     from replaycheck.report.write import write_all
     from replaycheck.traces.private import text_kind
 
@@ -163,10 +187,32 @@ def command(
     if as_json:
         options.emit_json(result.model_dump(mode="json"))
     else:
-        click.echo(summary_text(result, record.path))
+        click.echo(decorated(summary_text(result, record.path)))
     files = {loaded.name: loaded.path for loaded in settings.gates}
     publish(github, result.gates, files, as_json, record.path / "summary.md")
-    return result.summary.exit_code
+    return code_under(result.summary.exit_code, result.summary.inconclusive > 0, inconclusive, exit_zero)
+
+
+def _within(settings: Settings, budget: str, how: How, resume: Path | None) -> Settings:
+    """The settings with the groups that fit into --budget."""
+    from replaycheck.replay.budget import within_budget
+    from replaycheck.replay.stage import batches_of, workers_of
+    from replaycheck.replay.store import open_run
+
+    workers = workers_of(how, len(batches_of(settings, how.shard))) * how.shard.of
+    return within_budget(settings, budget, workers, open_run(resume) if resume else None)
+
+
+def _watched(settings: Settings, how: How) -> How:
+    """With --fail-fast."""
+    from dataclasses import replace
+
+    from replaycheck.errors import UsageError
+    from replaycheck.replay.early import Watch
+
+    if not how.shard.whole:
+        raise UsageError("--fail-fast judges as it goes and a --shard judges nothing; leave one of the two out")
+    return replace(how, watch=Watch(settings.cells, settings.gates))
 
 
 def _server_options(

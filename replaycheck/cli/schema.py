@@ -12,6 +12,7 @@ from replaycheck.schema.bisect import Bisected
 from replaycheck.schema.comparison import Comparison
 from replaycheck.schema.floor import FloorFile
 from replaycheck.schema.gate import Admission, GateFile
+from replaycheck.schema.golden import Verified
 from replaycheck.schema.probe_table import ProbeTable
 from replaycheck.schema.result import Result
 from replaycheck.schema.selftest import Selftest
@@ -41,6 +42,7 @@ SCHEMAS: dict[str, type[Record]] = {
     "shard": ShardRecord,
     "bisect": Bisected,
     "comparison": Comparison,
+    "verified": Verified,
 }
 
 

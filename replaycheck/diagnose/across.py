@@ -54,10 +54,10 @@ class Across:
             yield f"first differing positions modulo {CHUNK} (traces): {listed}{more}"
         if self.sizes:
             (first, size), (last, left) = self.sizes[0], self.sizes[-1]
-            own = f"halves in {self.fading.value:.3g} tokens" if self.fading.value else "doesn't fade"
+            own = f"; it halves in {self.fading.value:.3g} tokens" if self.fading.value else "; it doesn't fade"
             yield (
-                f"mean |Δ log p| {size:.3g} nat {first} tokens after the restore, {left:.3g} at {last}; it {own} "
-                "(attention's cache keeps an error, so log p has a floor)"
+                f"mean |Δ log p| {size:.3g} nat {first} tokens after the restore, {left:.3g} at {last}"
+                f"{own if len(self.sizes) > 2 else ''} (attention's cache keeps an error, so log p has a floor)"
             )
 
 

@@ -71,7 +71,7 @@ class Fading:
 def followed(found: Replayed, wrong: FirstWrong) -> frozenset[Key]:
     """The steps after the wrong one that go on from its state, at most ``MOST`` of them."""
     keys = [seen.key for seen in _carriers(found.candidate.steps, wrong)]
-    kept = np.unique(np.linspace(0, len(keys) - 1, min(len(keys), MOST)).astype(int)) if keys else []
+    kept = np.linspace(0, len(keys) - 1, min(len(keys), MOST)).astype(int)
     return frozenset(keys[at] for at in kept)
 
 
@@ -136,7 +136,7 @@ def _form(row: Row | None) -> str | None:
 
 def _states(seen: Seen | None, layer: int) -> np.ndarray:
     assert seen is not None and seen.states is not None
-    return seen.states.temporal[layer].astype(np.float64)
+    return np.asarray(seen.states.temporal[layer], np.float64)
 
 
 def _error(mine: Seen, other: Seen | None, layer: int) -> np.ndarray | None:

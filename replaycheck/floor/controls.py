@@ -63,6 +63,8 @@ def _wanted(arm: Arm) -> Iterator[tuple[Control, Arm]]:
     elif arm.compiler is Compiler.COLD and arm.repeat:
         control = Control.BATCH if arm.repeat == 1 else Control.REPEAT
         yield control, with_changes(arm, repeat=arm.repeat - 1)
+    elif arm.compiler is Compiler.COLD and arm.answer is Kernel.CHUNK:
+        yield Control.KERNEL, with_changes(arm, answer=Kernel.RECURRENT)
     elif arm.compiler is Compiler.COLD and arm.policy.budget is not None:
         yield Control.BUDGET, with_changes(arm, policy=arm.policy.model_copy(update={"budget": None}))
     elif arm.history is arm.tail is Kernel.RECURRENT and arm.compiler is Compiler.COLD and arm.pool is PoolDtype.FP32:

@@ -10,7 +10,7 @@ import torch
 
 from replaycheck.replay.settings import Settings, digest_files
 from replaycheck.schema.floor import FloorPlace
-from replaycheck.subjects.choose import LAB
+from replaycheck.subjects.choose import LAB, find_subject
 
 from .place import given_floors, place_of
 
@@ -20,7 +20,11 @@ __all__ = ["place_here", "with_floor"]
 def place_here(settings: Settings) -> FloorPlace:
     """Where a run with these settings measures."""
     name = None if settings.device == "cpu" else str(torch.cuda.get_device_name(settings.device))
-    model = settings.model.resolve().name if settings.subject == LAB else settings.subject
+    if settings.subject == LAB:
+        model, versions = settings.model.resolve().name, tuple[tuple[str, str], ...]()
+    else:
+        found = find_subject(settings.subject, settings.options).describe()
+        model, versions = found.name, tuple(found.versions.items())
     return place_of(
         settings.subject,
         model,
@@ -29,6 +33,7 @@ def place_here(settings: Settings) -> FloorPlace:
         settings.label,
         settings.device,
         name,
+        versions,
     )
 
 

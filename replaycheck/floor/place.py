@@ -8,7 +8,7 @@ out, and how much they differ is a property of kernels and model.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from replaycheck.errors import UsageError
@@ -32,7 +32,7 @@ def place_of(
     kernels: str,
     device: str,
     device_name: str | None,
-    versions: Sequence[tuple[str, str | None]] = (),
+    versions: Iterable[tuple[str, str | None]] = (),
 ) -> FloorPlace:
     """This machine and these inputs. ``versions``: of what a subject itself runs on."""
     here = describe({}, device, device_name, command=())

@@ -19,10 +19,14 @@ NAMES = {FloorKind.RUN: "F_run", FloorKind.NUM: "F_num", FloorKind.RND: "F_rnd"}
 
 @dataclass(frozen=True)
 class Bound:
-    """value: None if the floor wasn't measured. derivation: the arithmetic, or what is missing and what to do."""
+    """value: None if the floor wasn't measured. derivation: the arithmetic, or what is missing and what to do.
+
+    traces: those that F_num or F_rnd was measured on; None for a constant, and for F_run, which is 0 or known.
+    """
 
     value: float | None
     derivation: str
+    traces: int | None = None
 
     def broken_by(self, value: float) -> bool:
         return self.value is not None and value > self.value
@@ -45,7 +49,8 @@ def bound_in(
     if measure is None or value is None:
         return missing(gate.floor, cell)
     name = NAMES[gate.floor]
-    return Bound(gate.factor * value, f"{gate.factor:g} × {name}; {name} is {value:.3g}, {what} ({told(measure)})")
+    derivation = f"{gate.factor:g} × {name}; {name} is {value:.3g}, {what} ({told(measure)})"
+    return Bound(gate.factor * value, derivation, None if gate.floor is FloorKind.RUN else measure.traces)
 
 
 def missing(kind: FloorKind, cell: CellResult) -> Bound:

@@ -151,7 +151,7 @@ def _flips(evidence: Evidence, gate: Gate, cell: CellResult, traces: CellTraces)
     bound = missing(FloorKind.NUM, cell)
     if measure is not None and spread is not None:
         counts = f"flips count above a margin of {k:g} × {spread:.3g} nat, the spread of the noisiest trace"
-        bound = Bound(gate.bound, f"the constant {gate.bound:g}; {counts} of F_num ({told(measure)})")
+        bound = Bound(gate.bound, f"the constant {gate.bound:g}; {counts} of F_num ({told(measure)})", measure.traces)
     low, high = proportion(found.above, n)
     method = f"count, exact binomial over positions, {CONFIDENCE:.0%}"
     estimate = Estimate(value=found.above, n=n, method=method, low=low * n, high=high * n)

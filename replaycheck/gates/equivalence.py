@@ -26,7 +26,7 @@ from .measured import Measured, counted, nothing, written
 from .scoped import fewest_traces, why_vacuous
 from .sums import CellTraces
 
-__all__ = ["ratio_to_floor"]
+__all__ = ["paired", "ratio_to_floor"]
 
 Wide = NDArray[np.float64]
 
@@ -61,7 +61,7 @@ def _missing(kind: FloorKind, cell: CellResult, traces: CellTraces) -> Measured:
 def _cell(gate: Gate, cell: CellResult, traces: CellTraces, measure: Measure) -> Measured:
     assert gate.floor is not None and gate.factor is not None
     name = NAMES[gate.floor]
-    values, floor = _paired(traces, measure)
+    values, floor = paired(traces, measure)
     if not floor.any():
         return _exact_zero(cell, traces, name, measure)
     found = tost_ratio(values, floor, gate.factor)
@@ -69,6 +69,7 @@ def _cell(gate: Gate, cell: CellResult, traces: CellTraces, measure: Measure) ->
         gate.factor,
         f"the ratio must lie inside 1/{gate.factor:g} … {gate.factor:g}, at {1 - 2 * found.alpha:.0%} confidence; "
         f"{name} is {floor.mean():.3g} nat, a trace's spread on average ({told(measure)})",
+        None if gate.floor is FloorKind.RUN else measure.traces,
     )
     estimate = written(found.estimate)
     return Measured(
@@ -91,12 +92,12 @@ def _times(value: float | None) -> str:
     return "an unknown multiple of" if value is None else f"{value:.3g} times"
 
 
-def _paired(traces: CellTraces, measure: Measure) -> tuple[Wide, Wide]:
+def paired(traces: CellTraces, measure: Measure) -> tuple[Wide, Wide]:
     """[clusters] of the cell and of the floor. A floor without traces of its own, or of other ones, is one number."""
     mean = measure.spread.value or 0.0
     known = [measure.trace_spread.get(name) for name in traces.traces]
-    paired = all(value is not None for value in known)
-    floor = np.array([value if paired and value is not None else mean for value in known], np.float64)
+    complete = all(value is not None for value in known)
+    floor = np.array([value if complete and value is not None else mean for value in known], np.float64)
     return _by_cluster(traces.spread, traces.cluster), _by_cluster(floor, traces.cluster)
 
 

@@ -71,15 +71,28 @@ def judge_gate(loaded: LoadedGates, gate: Gate, evidence: Evidence) -> GateResul
 
 
 def _verdict(gate: Gate, measured: Measured, bound: Bound) -> GateVerdict:
-    """A value above the bound fails however little was seen; only to pass takes evidence (statistics.md C.12)."""
+    """A value above the bound fails however little was seen; only to pass takes evidence (statistics.md C.12).
+
+    A bound over a floor is an estimate itself: one trace of 12 positions exceeds 3 times its own F_num in 1 of 17 clean
+    suites. So a floor of fewer traces than the gate needs can't fail it.
+    """
     value = measured.estimate.value
-    if measured.decided == "fail" or (measured.decided is None and value is not None and bound.broken_by(value)):
-        return "fail"
+    if _over(measured, bound):
+        return "inconclusive" if _floor_too_small(gate, bound) else "fail"
     if measured.vacuous or (value is None and measured.decided is None and bound.value is not None):
         return "vacuous" if measured.vacuous else "inconclusive"
     if bound.value is None or _too_few(gate, measured) or measured.decided == "inconclusive":
         return "inconclusive"
     return "inconclusive" if _too_wide(measured, bound) else "pass"
+
+
+def _over(measured: Measured, bound: Bound) -> bool:
+    value = measured.estimate.value
+    return measured.decided == "fail" or (measured.decided is None and value is not None and bound.broken_by(value))
+
+
+def _floor_too_small(gate: Gate, bound: Bound) -> bool:
+    return bound.traces is not None and bound.traces < gate.min_traces
 
 
 def _too_few(gate: Gate, measured: Measured) -> bool:
@@ -143,11 +156,15 @@ def _bound(bound: Bound) -> str:
 def _undecided(gate: Gate, measured: Measured, bound: Bound) -> str:
     if bound.value is None:
         return bound.derivation
+    if _over(measured, bound):
+        return f"{_bound(bound)} is over a floor of {bound.traces} traces, and to fail takes {gate.min_traces}"
     if _too_few(gate, measured):
         return f"the gate needs {gate.min_traces} traces and has {measured.traces}"
     needed = _needed(gate, measured, bound)
     more = f"; about {needed:,} traces would decide" if needed else ""
     high = measured.estimate.high
+    if measured.estimate.value is None:
+        return "there is no number to hold against the bound"
     if high is None:
         return f"it has no interval{more}"
     return f"its interval reaches {high:.3g}, over {_bound(bound)}{more}"

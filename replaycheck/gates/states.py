@@ -46,7 +46,8 @@ def state_error(evidence: Evidence, gate: Gate) -> Measured:
 
 
 def _number(gate: Gate, cell: CellResult, worst: _Worst) -> CellNumber:
-    words = f"the worst of {worst.states:,} restored states of layer {worst.layer} has {_ratio(worst.ratio)} one cast's error"
+    which = f"the worst of {worst.states:,} restored states of layer {worst.layer}"
+    words = f"{which} has {_ratio(worst.ratio)} one cast's error"
     estimate = Estimate(
         value=worst.ratio,
         n=worst.states,

@@ -10,7 +10,10 @@ from replaycheck.schema.result import GateResult, GateVerdict, Summary, Verdict
 
 from .evidence import Evidence
 
-__all__ = ["exit_code", "summary"]
+__all__ = ["INCONCLUSIVE", "code_under", "exit_code", "summary"]
+
+INCONCLUSIVE = ("fail", "pass", "code")
+"""What ``--inconclusive`` allows: exit code 1, 0, or its own."""
 
 _CODES: dict[GateVerdict, ExitCode] = {
     "pass": ExitCode.PASS,
@@ -59,3 +62,17 @@ def exit_code(codes: Iterable[ExitCode]) -> ExitCode:
     """The first of several exit codes by DESIGN §7's precedence; 0 if none of them is there."""
     found = set(codes)
     return next((code for code in PRECEDENCE if code in found), ExitCode.PASS)
+
+
+def code_under(code: int, inconclusive: bool, policy: str = "code", exit_zero: bool = False) -> int:
+    """The exit code of a verdict under a CI's policy; the verdict itself and what is written stay as they are.
+
+    Args:
+        code: of the verdict. inconclusive: whether any gate is, also behind a vacuous one (code 5).
+        policy: one of :data:`INCONCLUSIVE`. exit_zero: any verdict exits 0; errors (2, 3, 4) don't come by here.
+    """
+    if exit_zero:
+        return ExitCode.PASS
+    if policy == "fail" and inconclusive and code in (ExitCode.VACUOUS, ExitCode.INCONCLUSIVE):
+        return ExitCode.FAIL
+    return ExitCode.PASS if policy == "pass" and code == ExitCode.INCONCLUSIVE else code

@@ -18,7 +18,7 @@ from replaycheck.schema.gate import Gate, Scope
 from replaycheck.schema.result import CellResult, Estimate
 from replaycheck.stats.survival import Survival, first_of_traces, survival
 
-from .bounds import bound_in
+from .bounds import Bound, bound_in
 from .evidence import Evidence
 from .measured import CellNumber, Measured, worst_cell
 from .scoped import fewest_traces, why_vacuous
@@ -59,10 +59,17 @@ def _number(evidence: Evidence, gate: Gate, cell: CellResult, curve: Survival, h
         high=None if share.low is None else 1 - share.low,
     )
     words = f"{parted:.3g} of {traces:,} traces have another top-1 token within {horizon} tokens of their first restore"
-    return CellNumber(
-        parted, cell.name, traces, bound_in(evidence, gate, cell, _floor, "upper 95 % bound of traces with a flip"),
-        lambda: estimate, words,
-    )  # fmt: skip
+    if share.value is None:
+        words = f"none of {traces:,} traces was observed for {horizon} tokens after its first restore"
+    bound = bound_in(evidence, gate, cell, _floor, "upper 95 % bound of traces with a flip")
+    return CellNumber(parted, cell.name, traces, _reachable(bound), lambda: estimate, words)
+
+
+def _reachable(bound: Bound) -> Bound:
+    """A share can't exceed 1: over a control in which nearly every trace parts nothing can be judged."""
+    if bound.value is None or bound.value < 1:
+        return bound
+    return Bound(None, f"no share can exceed the bound {bound.value:.3g}: {bound.derivation}")
 
 
 def _floor(measure: Measure) -> float | None:

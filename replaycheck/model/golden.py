@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save_file
 
 from replaycheck.assets import trace_suite
@@ -27,7 +27,7 @@ from replaycheck.traces.tree import TokenPath, request_paths
 from replaycheck_kernels.recipe import preset
 from replaycheck_kernels.registry import ours
 
-__all__ = ["AGREE", "GROUPS", "Golden", "compute", "golden_groups", "read_golden", "write_golden"]
+__all__ = ["AGREE", "GROUPS", "Golden", "compute", "difference", "golden_groups", "read_golden", "write_golden"]
 
 GROUPS = (("quick", "long_tail"), ("quick", "regenerate_and_fork"), ("archetypes", "small.long_document_qa"))
 """Suite and name: branches, answers that are tried again, and prompts up to 1,700 tokens, which large blocks hit."""
@@ -82,6 +82,16 @@ def _path(network: Network, path: TokenPath) -> NDArray[np.float64]:
     return np.asarray(torch.log_softmax(logits, dim=1).numpy())
 
 
+def difference(shipped: Golden, made: Golden) -> str:
+    """What isn't as it ships; empty if nothing."""
+    if shipped.model != made.model:
+        return f"another model: {made.model}, shipped are those of {shipped.model}"
+    if shipped.places != made.places or not np.array_equal(shipped.tokens, made.tokens):
+        return "other positions or tokens; the suites have changed"
+    largest = float(np.abs(shipped.logprobs - made.logprobs).max())
+    return f"log-probabilities differ by up to {largest:.3g} nat" if not largest <= AGREE else ""
+
+
 def write_golden(path: Path, golden: Golden) -> None:
     """One safetensors file; what belongs to a row is in its metadata."""
     metadata = {"model": golden.model, "places": json.dumps(golden.places, separators=(",", ":"))}
@@ -96,7 +106,7 @@ def read_golden(path: Path) -> Golden:
         tensors = load_file(path)
         places = tuple((str(t), int(b), int(n), int(p)) for t, b, n, p in json.loads(metadata["places"]))
         golden = Golden(metadata["model"], places, tensors["tokens"], tensors["logprobs"])
-    except (OSError, KeyError, ValueError) as error:
+    except (OSError, KeyError, ValueError, SafetensorError) as error:
         raise UsageError(
             f"{path}: no golden log-probabilities ({error}); make them with replaycheck model golden"
         ) from None

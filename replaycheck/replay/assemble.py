@@ -52,6 +52,7 @@ class RunInfo:
     seed: int
     faults: tuple[str, ...] = ()
     not_checked: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     logprobs: LogprobSemantics = field(default_factory=LogprobSemantics)
 
 
@@ -155,6 +156,7 @@ def _result(info: RunInfo, evidence: Evidence, gates: Sequence[LoadedGates]) -> 
         seed=info.seed,
         faults=info.faults,
         not_checked=info.not_checked,
+        notes=info.notes,
         logprobs=info.logprobs,
         arms=evidence.arms,
         cells=evidence.cells,

@@ -16,7 +16,7 @@ from .settings import Settings
 from .stage import How, batches_of, work_of, workers_of
 from .worker import Job, one_thread, replay_jobs
 
-__all__ = ["dry_run"]
+__all__ = ["calibrated", "dry_run"]
 
 SAMPLE = 50
 """Groups that are compiled to count tokens; of more groups every k-th, and totals are scaled."""
@@ -107,6 +107,14 @@ def _expected(settings: Settings, how: How, count: _Count) -> Sequence[str]:
         f"calibrated on the {len(done)} smallest groups: {spent:.2f} CPU s for {measured:,} tokens under "
         f"{len(settings.arms)} arms. Short groups fill passes badly, so this is too much rather than too little.",
     )
+
+
+def calibrated(settings: Settings) -> tuple[float, list[int]]:
+    """CPU seconds a token of prompts and answers under all arms, and these tokens by group."""
+    groups = settings.groups
+    costs = [prompt + scored for prompt, scored in zip(groups.prompts, groups.scored, strict=True)]
+    spent, done = _calibrate(settings, dict(enumerate(costs)))
+    return spent / sum(costs[index] for index in done), costs
 
 
 def _calibrate(settings: Settings, costs: Mapping[int, int]) -> tuple[float, list[int]]:

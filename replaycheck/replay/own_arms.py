@@ -26,7 +26,9 @@ def possible_for(found: Description, arms: Sequence[Arm], cells: Sequence[Cell],
     Raises:
         UsageError: an impossible cell was named, or none is left.
     """
-    reasons = {arm.name: f"{found.name} has no {arm.compiler} arm" for arm in arms if arm.compiler not in found.compilers}
+    reasons = {
+        arm.name: f"{found.name} has no {arm.compiler} arm" for arm in arms if arm.compiler not in found.compilers
+    }
     why = {cell: reasons.get(cell.candidate) or reasons.get(cell.reference) for cell in cells}
     missing = tuple(f"{cell.name}: {reason}" for cell, reason in why.items() if reason)
     left = tuple(cell for cell, reason in why.items() if not reason)

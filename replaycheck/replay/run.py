@@ -20,10 +20,11 @@ from replaycheck.probes.collection import kernel_probes, state_probes
 from replaycheck.probes.parallel import parallel_probes
 from replaycheck.schema.floor import Measure
 from replaycheck.schema.result import ProbeResult, Result
-from replaycheck.subjects.choose import LAB
+from replaycheck.subjects.choose import LAB, find_subject
 from replaycheck.subjects.lab.invariance import check_invariance
 from replaycheck.subjects.lab.kernels import OURS
 from replaycheck.subjects.lab.pool import cast
+from replaycheck.subjects.protocol import Translates
 from replaycheck_kernels.providers.tuning import bound_autotuning
 
 from .assemble import RunInfo
@@ -33,7 +34,7 @@ from .semantics import logprobs_of
 from .settings import Settings
 from .shards import write_shard
 from .stage import How, batches_of, replay_missing
-from .store import Run, create_run, read_environment, write_json
+from .store import Run, create_run, groups_done, read_environment, write_json
 from .worker import network, one_thread
 
 Say = Callable[[str], None]
@@ -60,7 +61,9 @@ def run_whole(
     """The same with any kind of worker; ``how.shard`` is everything."""
     done = _replayed(settings, how, out, resume, say)
     begin = process_time()
-    result = conclude(done.run, plan_of(settings), done.probes, _finds(settings, done.run, say), done.repeats)
+    result = conclude(
+        done.run, plan_of(settings, done.notes), done.probes, _finds(settings, done.run, say), done.repeats
+    )
     done.seconds["collect"] = process_time() - begin
     write_json(done.run.environment, finished(read_environment(done.run), done.seconds))
     return done.run, result
@@ -90,6 +93,7 @@ class _Replayed:
     seconds: dict[str, float]
     probes: tuple[ProbeResult, ...]
     repeats: tuple[Measure, ...]
+    notes: tuple[str, ...] = ()  # of a run that was stopped early
 
 
 def _replayed(settings: Settings, how: How, out: Path | None, resume: Path | None, say: Say) -> _Replayed:
@@ -103,10 +107,19 @@ def _replayed(settings: Settings, how: How, out: Path | None, resume: Path | Non
     begin = process_time()
     repeats = () if settings.floor else measure_repeat(settings, record.path)
     seconds["repeat"] = process_time() - begin
+    notes = _stopped(settings, record, how)
     if settings.subject != LAB:
-        return _Replayed(record, seconds, (), repeats)
+        return _Replayed(record, seconds, (), repeats, notes)
     say("probing stores and kernels")
-    return _Replayed(record, seconds, run_probes(settings, faults), repeats)
+    return _Replayed(record, seconds, run_probes(settings, faults), repeats, notes)
+
+
+def _stopped(settings: Settings, run: Run, how: How) -> tuple[str, ...]:
+    """What --fail-fast left out, if it did."""
+    if how.watch is None or not how.watch.stopped:
+        return ()
+    done, every = len(groups_done(run)), len(batches_of(settings))
+    return (f"stopped after {done} of {every} parts by --fail-fast: {how.watch.stopped}",)
 
 
 def _start_lab(settings: Settings) -> None:
@@ -141,8 +154,17 @@ def _degrees(settings: Settings) -> list[int]:
     return sorted(read | {arm.tensor_parallel for arm in settings.arms if arm.tensor_parallel > 1})
 
 
-def plan_of(settings: Settings) -> Plan:
-    """What the run is to find out."""
+def _said_of(settings: Settings) -> tuple[str, ...]:
+    """What another subject can't show, and how traces become its prompts."""
+    if settings.subject == LAB:
+        return ()
+    found = find_subject(settings.subject, settings.options)
+    how = (found.translate(settings.groups.parse(0)).how,) if isinstance(found, Translates) else ()
+    return (*how, *(f"not seen: {sentence}" for sentence in found.describe().not_seen))
+
+
+def plan_of(settings: Settings, notes: Sequence[str] = ()) -> Plan:
+    """What the run is to find out; ``notes``: what it left out beside what was left out beforehand."""
     info = RunInfo(
         suite=settings.suite.name,
         suite_digest=settings.suite_digest,
@@ -155,6 +177,7 @@ def plan_of(settings: Settings) -> Plan:
         seed=settings.seed,
         faults=settings.faults,
         not_checked=settings.not_checked,
+        notes=(*settings.notes, *_said_of(settings), *notes),
         logprobs=logprobs_of(settings),
     )
     return Plan(info, settings.arms, settings.cells, settings.gates, settings.reproduce, settings.floor)

@@ -19,7 +19,7 @@ from replaycheck.model.checkpoint import digest, open_checkpoint
 from replaycheck.schedule.parallel import geometry_of, plan_ranks
 from replaycheck.schedule.requests import check_playable
 from replaycheck.schedule.speculation.early import check_rollback
-from replaycheck.schema.arm import Arm, Cell
+from replaycheck.schema.arm import Arm, Cell, Effect
 from replaycheck.schema.floor import Floors
 from replaycheck.schema.suite import Suite, expand
 from replaycheck.schema.trace import Group
@@ -62,6 +62,7 @@ class Settings:
     explain: bool = True  # run a failing case again, step by step, and name its cause
     floor: Floors | None = None  # given; None: the run measures its own
     options: SubjectOptions = NO_OPTIONS  # of a subject other than the lab
+    notes: tuple[str, ...] = ()  # what is left out on purpose
 
     @property
     def device(self) -> str:
@@ -72,6 +73,8 @@ class Settings:
         chosen = {"experiments": ", ".join(self.suite.experiments)} if self.suite.experiments != ("forced",) else {}
         if self.floor is not None:
             chosen["floor"] = str(self.floor.digest)
+        if self.notes:
+            chosen["groups"] = "; ".join(self.notes)
         return chosen | {
             "suite": self.suite.name,
             "subject": self.subject,
@@ -127,7 +130,7 @@ def resolve(
         computes = _lab(parsed, kernels, faults, model, named=suite is not None)
     else:
         computes = _other(parsed, subject, replace(options, model=model), kernels, named=suite is not None)
-        parsed = parsed if computes.recipe is None else parsed.model_copy(update=_OWN)
+        parsed = parsed.model_copy(update=_others(computes, named=suite is not None))
     loaded = tuple(load_gates(str(name)) for name in (gates or parsed.gates))
     judged = loaded if admitted else ()
     warnings = tuple(warning for each in judged for warning in check_admission(each, *_shipped_digests(each)))
@@ -153,10 +156,6 @@ def resolve(
         options=replace(options, model=model) if subject != LAB else NO_OPTIONS,
     )
     return settings, (*((computes.warning,) if computes.warning else ()), *warnings)
-
-
-_OWN = {"recipe": RECIPE, "gates": ("server",)}
-"""Of a suite whose arms a subject's own cache decides: what else they can't take from the file."""
 
 
 @dataclass(frozen=True)
@@ -201,6 +200,14 @@ def _refuse_others_options(options: SubjectOptions) -> None:
         raise UsageError(
             "--url, --engine-model and --subject-option are for subjects other than the lab; give --subject NAME"
         )
+
+
+def _others(computes: _Computes, named: bool) -> dict[str, object]:
+    """What a shipped suite can't say for a subject: how its kernels round, and the gates if no cell must be exact."""
+    found: dict[str, object] = {} if computes.recipe is None else {"recipe": computes.recipe}
+    if not named and all(cell.effect is not Effect.EXACT for cell in computes.wanted.cells):
+        found["gates"] = ("server",)
+    return found
 
 
 def _check(group: Group, arms: Sequence[Arm]) -> None:
@@ -284,7 +291,7 @@ def _shipped_digests(loaded: LoadedGates) -> tuple[str | None, str | None]:
 
 
 def admission_suite_digest(over_noise: bool) -> str:
-    """The digest of what selftest plants its faults in: the preset ``quick`` with its traces, of which it takes small groups.
+    """The digest of what selftest plants its faults in: the preset ``quick`` with its traces, or small groups of them.
 
     ``over_noise``: of gates that need floors and several traces it is the traces of ``ci``, under arms of its own.
     """

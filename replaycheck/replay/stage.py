@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from time import monotonic, process_time
 
@@ -11,6 +11,7 @@ from replaycheck.subjects.choose import LAB, find_subject
 
 from .batches import WHOLE, Batch, Shard, plan_batches
 from .cluster import replay_on_cluster
+from .early import Watch
 from .pool import default_workers, replay_all
 from .settings import Settings
 from .store import Run, groups_done, write_done
@@ -34,6 +35,7 @@ class How:
     workers: int | None = None
     cluster: str | None = None
     shard: Shard = WHOLE
+    watch: Watch | None = None  # with --fail-fast
 
 
 def work_of(settings: Settings) -> Work:
@@ -76,11 +78,16 @@ def replay_missing(settings: Settings, run: Run, how: How, say: Say) -> dict[str
     say(f"{_amount(settings, batches, how)}; {_who(how, len(batches))}")
     seconds: dict[str, float] = {}
     begin = process_time()
-    for ready in _saving(run, _replay(settings, batches, how, say)):
+    parts = _saving(run, _replay(settings, batches, how, say))
+    for ready in parts:
         write_done(run, ready.record, ready.tables)
         for what, spent in ready.seconds.items():
             seconds[what] = seconds.get(what, 0.0) + spent
         progress.step(ready.record.group)
+        if how.watch is not None and how.watch.fails(ready):
+            say(f"--fail-fast: {how.watch.stopped}")
+            parts.close()  # workers end, too
+            break
     # With one worker the stages were in this process; what is left of its time is writing.
     here = sum(seconds.values()) if workers_of(how, len(batches)) == 1 and not how.cluster else 0.0
     seconds["write"] = max(0.0, process_time() - begin - here)
@@ -98,7 +105,7 @@ def _alone(settings: Settings, how: How) -> How:
     return replace(how, workers=1)
 
 
-def _saving(run: Run, parts: Iterator[Done]) -> Iterator[Done]:
+def _saving(run: Run, parts: Iterator[Done]) -> Generator[Done]:
     """The parts; if an engine dies, the error says what is saved."""
     try:
         yield from parts

@@ -17,8 +17,8 @@ WIDTH = 120
 _LABEL, _CELL = 26, 15
 _VERDICTS = ("exact", "noise", "fault", "refused", "crashed")
 _LEGEND = (
-    "exact: the same bits as the uncached forward. noise: rounding. FAULT: not rounding, the largest difference in nat; with *"
-    " an operation that it builds on is faulty, too. refused: the library says no, or warns. crashed: an error inside."
+    "exact: the same bits as the uncached forward. noise: rounding. FAULT: not rounding, the largest difference in nat; "
+    "with * an operation that it builds on is faulty, too. refused: the library says no, or warns. crashed: an error inside."
 )
 
 
@@ -47,7 +47,9 @@ def fault_sentence(cell: ArchitectureCell) -> str:
     """``0.14 nat; cut into 1, 132: first wrong at position 1, 132 of 133 wrong``"""
     size = "not a number" if cell.size is None else f"{cell.size:.2g} nat"
     then = f"; {cell.sentence}" if cell.sentence else ""
-    return f"{size}; {cell.where}: first wrong at position {cell.first_wrong}, {cell.wrong} of {cell.compared} wrong{then}"
+    return (
+        f"{size}; {cell.where}: first wrong at position {cell.first_wrong}, {cell.wrong} of {cell.compared} wrong{then}"
+    )
 
 
 def floor_words(row: ArchitectureRow) -> str:

@@ -14,7 +14,7 @@ __all__ = ["AttributionRow", "attribution_chart", "attribution_rows"]
 
 MOST = 12
 """Bars in the chart; the table has every arm."""
-_HATCHES = ("", "///", "...", "xxx", "---")
+_HATCHES = ("", "//", "\\\\", "xx", "--")
 
 
 @dataclass(frozen=True)
@@ -87,6 +87,7 @@ def _bars(axes: object, shown: Sequence[Attribution], switches: Sequence[str]) -
     axes.set_yticks(range(len(shown)), [_name(each) for each in shown], fontsize=7)  # type: ignore[attr-defined]
     axes.invert_yaxis()  # type: ignore[attr-defined]
     axes.set_xlim(left=0)  # type: ignore[attr-defined]
+    axes.locator_params(axis="x", nbins=4)  # type: ignore[attr-defined]
     # Outside, so that the layout keeps room for it whatever the length of the arms' names.
     axes.figure.legend(loc="outside upper center", ncols=2, fontsize=7)  # type: ignore[attr-defined]
 

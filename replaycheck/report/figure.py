@@ -17,7 +17,7 @@ from typing import Any
 import matplotlib as mpl
 from markupsafe import Markup, escape
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogFormatterSciNotation, NullFormatter
 
 __all__ = ["SERIES", "Chart", "Sheet", "sheet"]
 
@@ -70,8 +70,9 @@ def sheet(name: str, x: str, y: str, size: tuple[float, float] = (4.8, 3.0)) -> 
         yield drawing
         for axis in (drawing.axes.xaxis, drawing.axes.yaxis):
             if axis.get_scale() == "log":
-                axis.set_major_formatter(FuncFormatter(_power))
                 axis.set_minor_formatter(NullFormatter())
+            if isinstance(axis.get_major_formatter(), LogFormatterSciNotation):
+                axis.set_major_formatter(FuncFormatter(_power))
         buffer = io.StringIO()
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
         drawing.svg = Markup(_inline(buffer.getvalue(), name))

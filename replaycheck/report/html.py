@@ -1,12 +1,13 @@
 """report.html: one file, offline, readable without scripts. It needs a finished run directory and nothing else.
 
 Everything that comes from traces, models or servers is untrusted: each string is escaped by jinja and has its control,
-bidi and zero-width characters spelled out, and the page's policy forbids scripts and network.
+bidi and zero-width characters spelled out, and the page's policy forbids the network and every script but its own, by hash.
 """
 
 from __future__ import annotations
 
-import shlex
+import base64
+import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -14,21 +15,12 @@ import jinja2
 from markupsafe import Markup
 
 from replaycheck.files import write_atomically
-from replaycheck.schema.arm import Effect, PoolDtype
 from replaycheck.text import printable
 
-from . import plots
-from .attribution import attribution_chart, attribution_rows
-from .figure import Chart
-from .matrix import EFFECTS, matrix
-from .privacy import shows_text
-from .parted import COLUMNS, curves, survival_chart
+from .budget import BUDGETS, CAP
+from .content import content
 from .saved import Saved, load
-from .shown import worst_cells
-from .streams import PAIR_COLUMNS, extents, layer_errors, spreads, whole
 from .text import number
-from .verdict import answer
-from .views import audit_table, divergence_table, environment_rows
 
 __all__ = ["render", "templates", "write_report"]
 
@@ -44,44 +36,31 @@ def write_report(path: Path) -> Path:
     return page
 
 
-def render(saved: Saved, show_text: bool = False) -> str:
-    """The page as text. ``show_text``: show tokens of imported traces, too."""
-    result = saved.result
-    return (
-        templates()
-        .get_template("report.html.j2")
-        .render(
-            result=result,
-            answer=answer(result),
-            matrix=matrix(result),
-            effects=EFFECTS,
-            divergences=divergence_table(
-                extents(result, saved.blocks("divergences")),
-                result.logprobs.vocabulary,
-                shows_text(saved.environment, show_text),
-            ),
-            charts=_charts(saved),
-            attribution=attribution_chart(result),
-            attributions=attribution_rows(result),
-            gates=sorted(result.gates, key=lambda gate: gate.verdict == "pass"),
-            audits=audit_table(result),
-            environment=environment_rows(saved.environment),
-            command=shlex.join(saved.environment.command),
-            run=shlex.quote(str(saved.run.path)),
+def render(saved: Saved, show_text: bool = False, against: Saved | None = None) -> str:
+    """The page as text, with shorter tables if it would be over :data:`CAP`.
+
+    ``show_text``: show tokens of imported traces, too. ``against``: a run whose environment is compared with this one's.
+    """
+    environment = templates()
+    script = _script(environment)
+    page = ""
+    for budget in BUDGETS:
+        page = environment.get_template("report.html.j2").render(
+            script=Markup(script), script_hash=Markup(_digest(script)), **content(saved, show_text, against, budget)
         )
-    )
+        if len(page.encode("utf-8")) <= CAP:
+            break
+    return page
 
 
-def _charts(saved: Saved) -> list[Chart]:
-    result = saved.result
-    present = {arm.pool for arm in result.arms}
-    found = whole(spreads(result, saved.blocks("pairs", *PAIR_COLUMNS)))
-    charts = [plots.distribution(found, pool) for pool in PoolDtype if pool in present]
-    worst = worst_cells(result, Effect.TOTAL)
-    charts.append(survival_chart(curves(worst, saved.blocks("divergences", *COLUMNS))))
-    restores = saved.blocks("restores", "cell", "dtype", "layer", "rel_error", "one_cast_error")
-    charts.append(plots.layer_error(layer_errors(result, restores)))
-    return charts
+def _script(environment: jinja2.Environment) -> str:
+    assert environment.loader is not None
+    return environment.loader.get_source(environment, "report.js")[0]
+
+
+def _digest(script: str) -> str:
+    """As a content security policy names a script that may run."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
 
 
 def templates() -> jinja2.Environment:

@@ -9,7 +9,7 @@ from replaycheck.schema.result import ArmResult, CellResult, Result
 
 from .text import number, share
 
-__all__ = ["EFFECTS", "Column", "Entry", "Matrix", "entry", "matrix"]
+__all__ = ["EFFECTS", "Column", "Entry", "Matrix", "entry", "level", "matrix"]
 
 #: Left to right: what a user sees, then what it is made of, then the part that must be zero.
 EFFECTS: dict[Effect, str] = {
@@ -99,7 +99,7 @@ def _columns(present: set[tuple[PoolDtype, Effect]]) -> tuple[Column, ...]:
 
 def entry(cell: CellResult, failed: set[str]) -> Entry:
     p99 = cell.abs_dlogp.get("p99")
-    return Entry(cell.name, _mark(cell, failed), number(p99), share(cell.bits_differ, cell.positions), _level(p99))
+    return Entry(cell.name, _mark(cell, failed), number(p99), share(cell.bits_differ, cell.positions), level(p99))
 
 
 def _key(arm: ArmResult) -> tuple[str, str, str]:
@@ -121,5 +121,6 @@ def _mark(cell: CellResult, failed: set[str]) -> str:
     return "differs" if cell.bits_differ else "same"
 
 
-def _level(p99: float | None) -> int:
+def level(p99: float | None) -> int:
+    """Its step on the ramp: 0 (nothing to see) to 5."""
     return 0 if p99 is None else sum(p99 > step for step in RAMP)

@@ -66,13 +66,15 @@ def survival_chart(found: Mapping[PoolDtype, tuple[Survival, CellResult]]) -> Ch
     parted = sum(int(curve.events.sum()) for curve, _ in found.values())
     if not parted:
         n = sum(int(curve.at_risk[0]) for curve, _ in found.values())
-        return Chart(title, "", None, f"The top-1 tokens agree to the end of all {n:,} traces shown (one a pool and trace).")
-    with sheet(title, "tokens since the first restore", "traces still alike, %", (4.8, 3.3 + 0.16 * len(found))) as drawing:
+        return Chart(
+            title, "", None, f"The top-1 tokens agree to the end of all {n:,} traces shown (one a pool and trace)."
+        )
+    with sheet(title, _axis(found), "traces still alike, %", (4.8, 3.1 + 0.15 * len(found))) as drawing:
         last = max(int(curve.tokens[-1]) for curve, _ in found.values())
         for at, (pool, (curve, _)) in enumerate(found.items()):
             _draw(drawing.axes, curve, at, pool, last)
         drawing.axes.set(xscale="log", ylim=(0, 103), xlim=(1, last * 1.1))
-        _at_risk(drawing.axes, found, last)
+        _at_risk(drawing.axes, [curve for curve, _ in found.values()], last)
         drawing.axes.legend(loc="lower left", fontsize=8)
     return Chart(title, _see(found), drawing.svg)
 
@@ -81,26 +83,23 @@ def _draw(axes: Any, curve: Survival, at: int, pool: PoolDtype, last: int) -> No
     colour, dash = SERIES[at]
     x = np.concatenate([[1], curve.tokens, [last]])
     y = 100 * np.concatenate([[1.0], curve.share, curve.share[-1:]])
-    low, high = (100 * np.nan_to_num(np.concatenate([[1.0], side, side[-1:]]), nan=gap) for side, gap in _sides(curve))
+    # The band isn't defined where the share is 1 or 0; it is drawn shut there.
+    low, high = (np.where(np.isnan(side), curve.share, side) for side in (curve.low, curve.high))
+    low, high = (100 * np.concatenate([[1.0], side, side[-1:]]) for side in (low, high))
     axes.fill_between(x, low, high, step="post", color=colour, alpha=0.13, lw=0)
     axes.step(x, y, where="post", color=colour, ls=dash, lw=1.6, label=f"{pool} (n = {int(curve.at_risk[0]):,} traces)")
     axes.plot(curve.censored, [100 * curve.at(int(each)) for each in curve.censored], "|", color=colour, ms=6, mew=1)
 
 
-def _sides(curve: Survival) -> tuple[tuple[NDArray[np.float64], float], tuple[NDArray[np.float64], float]]:
-    """The band, and what stands where it isn't defined: the curve is 1 or 0 there, and the band is drawn shut."""
-    return (curve.low, float(curve.share[0] == 1.0 or 0.0)), (curve.high, float(curve.share[-1] > 0))
+def _axis(found: Mapping[PoolDtype, object]) -> str:
+    return f"tokens since the first restore\nunder each: traces at risk ({', '.join(found)})"
 
 
-def _at_risk(axes: Any, found: Mapping[PoolDtype, tuple[Survival, CellResult]], last: int) -> None:
-    """Rows of numbers under the axis, where lines of text belong to the layout as tick labels do."""
-    where = np.unique(np.geomspace(1, last, TICKS).round().astype(int))
-    for row, (pool, (curve, _)) in enumerate(found.items()):
-        y = -0.27 - 0.06 * row
-        for at in where:
-            text = f"{curve.at_risk_at(int(at)):,}"
-            axes.text(at, y, text, transform=axes.get_xaxis_transform(), ha="center", va="top", fontsize=7)
-        axes.text(-0.02, y, f"{pool} at risk", transform=axes.transAxes, ha="right", va="top", fontsize=7)
+def _at_risk(axes: Any, found: list[Survival], last: int) -> None:
+    """Numbers at risk are lines of the tick labels, so that the layout keeps room for them."""
+    where = np.unique(np.geomspace(1, last, TICKS).round().astype(int)).tolist()
+    lines = [[f"{at:,}", *(f"{curve.at_risk_at(at):,}" for curve in found)] for at in where]
+    axes.set_xticks(where, labels=["\n".join(each) for each in lines])
 
 
 def _see(found: Mapping[PoolDtype, tuple[Survival, CellResult]]) -> str:
@@ -119,4 +118,5 @@ def _said(curve: Survival) -> str:
         for offset, share in shares
         if share.value is not None
     ]
-    return f"{plural(int(curve.events.sum()), 'trace')} of {int(curve.at_risk[0]):,} parted" + "".join(f", {each}" for each in told)
+    parted = f"{plural(int(curve.events.sum()), 'trace')} of {int(curve.at_risk[0]):,} parted"
+    return ", ".join([parted, *told])

@@ -107,8 +107,8 @@ def layer_error(found: Mapping[PoolDtype, Mapping[int, LayerErrors]]) -> Chart:
         drawing.axes.set_xticklabels([str(layer) for layer in layers])
         drawing.axes.legend(loc="upper center", bbox_to_anchor=(0.45, 1.32), ncols=2, fontsize=8, columnspacing=1)
     see = (
-        f"{said}A point on its dash is one direct cast to the pool's dtype (a cast to fp32 is exact and has no dash); "
-        "off it, something else happened. A line that reaches the lower edge: other states of the layer have no error."
+        f"{said}A state on its dash was cast once (a cast to fp32 is exact and has no dash). Above it: several casts, as "
+        "each decoded token is a store in a reduced pool; near 1: another state. Lines reach from the smallest error on."
     )
     return Chart(title, see, drawing.svg)
 

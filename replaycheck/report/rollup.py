@@ -26,7 +26,7 @@ PAIRS = {
 
 @dataclass(frozen=True)
 class Line:
-    """Texts of one line. Numbers are the largest over its cells; ``first`` counts tokens since the first restore."""
+    """Texts of one line. Sizes are the largest over its cells."""
 
     mark: str
     pool: str
@@ -35,16 +35,16 @@ class Line:
     cells: str
     differ: str
     p99: str
-    largest: str
+    ratio: str
     flips: str
-    first: str
+    parted: str
 
-    HEADINGS = ("", "pool", "effect", "compares", "cells", "positions differ", "p99", "max", "flips", "first at")
+    HEADINGS = ("", "pool", "effect", "compares", "cells", "positions differ", "p99", "×F_num", "flips", "parted")
 
     @property
     def texts(self) -> tuple[str, ...]:
-        return (self.mark, self.pool, self.effect, self.pair, self.cells, self.differ, self.p99, self.largest,
-                self.flips, self.first)  # fmt: skip
+        return (self.mark, self.pool, self.effect, self.pair, self.cells, self.differ, self.p99, self.ratio, self.flips,
+                self.parted)  # fmt: skip
 
 
 def rollup(result: Result) -> list[Line]:
@@ -55,10 +55,13 @@ def rollup(result: Result) -> list[Line]:
         groups.setdefault((arms.get(cell.candidate), cell.effect), []).append(cell)
     marks = {entry.cell: entry.mark for row in matrix(result).rows for _, entry in row.cells if entry is not None}
     keys = [(pool, effect) for pool in PoolDtype for effect in EFFECTS if (pool, effect) in groups]
-    return [_line(pool, effect, groups[pool, effect], marks) for pool, effect in keys]
+    ratios = {cell.name: _ratio(result, cell) for cell in result.cells}
+    return [_line(pool, effect, groups[pool, effect], marks, ratios) for pool, effect in keys]
 
 
-def _line(pool: PoolDtype, effect: Effect, cells: list[CellResult], marks: dict[str, str]) -> Line:
+def _line(
+    pool: PoolDtype, effect: Effect, cells: list[CellResult], marks: dict[str, str], ratios: dict[str, float | None]
+) -> Line:
     of = {marks[cell.name] for cell in cells}
     positions, differ = sum(cell.positions for cell in cells), sum(cell.bits_differ for cell in cells)
     return Line(
@@ -67,14 +70,31 @@ def _line(pool: PoolDtype, effect: Effect, cells: list[CellResult], marks: dict[
         effect=effect.value,
         pair=PAIRS[effect],
         cells=number(len(cells)),
-        differ=f"{differ:,} of {positions:,} ({share(differ, positions)})",
+        differ=f"{share(differ, positions)} of {positions:,}",
         p99=number(_largest(cell.abs_dlogp.get("p99") for cell in cells)),
-        largest=number(_largest(cell.abs_dlogp.get("max") for cell in cells)),
+        ratio=number(_largest(ratios[cell.name] for cell in cells)),
         flips=number(sum(cell.flips for cell in cells)),
-        first=number(
-            min((at for cell in cells if (at := cell.first_divergence.get("argmax")) is not None), default=None)
-        ),
+        parted=_parted(cells),
     )
+
+
+def _ratio(result: Result, cell: CellResult) -> float | None:
+    """p99 of |Δ log p| over that of F_num, for cells that it is the floor of; None without either."""
+    arm = next((arm for arm in result.arms if arm.name == cell.candidate), None)
+    if arm is None or result.floor is None or cell.effect not in (Effect.TOTAL, Effect.STATE):
+        return None
+    floor = result.floor.num_for(arm.history, arm.tail, arm.answers, arm.policy)
+    p99, of = cell.abs_dlogp.get("p99"), floor.abs_dlogp.get("p99") if floor else None
+    return p99 / of if p99 is not None and of else None
+
+
+def _parted(cells: list[CellResult]) -> str:
+    """Branches that got another top-1 token, of those compared, and the fewest tokens since the first restore of one."""
+    every = sum(cell.diverged_branches.get("all", 0) for cell in cells)
+    parted = sum(cell.diverged_branches.get("argmax", 0) for cell in cells)
+    first = min((at for cell in cells if (at := cell.first_divergence.get("argmax")) is not None), default=None)
+    since = "" if first is None else f" from {first:,}"
+    return f"{parted:,}/{every:,}{since}" if every else "–"
 
 
 def _largest(values: Iterable[float | None]) -> float | None:

@@ -89,7 +89,7 @@ def _head(result: Result) -> Iterator[str]:
     details = (f"Compared: {answered.amount}.", *answered.details[:_DETAILS])
     yield "\n".join(f"- {_escape(text, _ROW)}" for text in details)
     yield _table(Line.HEADINGS, (line.texts for line in rollup(result)))
-    yield "p99, max: |Δ log p| in nat. first at: tokens from the first restore to another top-1 token."
+    yield "p99: |Δ log p| in nat. ×F_num: over that of other cuts. parted: branches with another top-1 token."
 
 
 def _finding(finding: Finding) -> str:

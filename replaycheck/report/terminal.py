@@ -2,41 +2,68 @@
 
 from __future__ import annotations
 
+import os
+import re
 import textwrap
 from pathlib import Path
+
+import click
 
 from replaycheck.schema.result import Finding, GateResult, Result
 from replaycheck.text import printable, shorten
 
+from .first import first_divergence
 from .rollup import Line, rollup
 from .text import number
 from .verdict import answer
 
-__all__ = ["summary_text"]
+__all__ = ["decorated", "summary_text"]
 
 WIDTH = 100
+MOST = 39
+"""Lines. Always there: 1 of verdict, 5 of answer, 2 of amount, 13 of matrix (three pools), 5 of gates, 3 of what to do. A
+failing run adds 4 of finding and 5 of divergence, and notes get what is left."""
 LISTED = 2
-"""Failed gates that are listed one by one. The longest summary then has 39 lines: 11 of answer and amount, 13 of
-matrix, 8 of finding, 4 of gates and 3 of what to do."""
+"""Failed gates that are listed one by one."""
+
+MARKS = {"PASS": "green", "FAIL": "red", "INCONCLUSIVE": "yellow", "VACUOUS": "yellow", "fail": "red", "same": "green"}
 
 
 def summary_text(result: Result, run_path: Path) -> str:
-    """Verdict, evidence, matrix, finding, failed gates, what to do next; no control character of a trace gets out."""
+    """Verdict, evidence, matrix, first divergence, finding, failed gates, what to do next.
+
+    No control character of a trace gets out. What is over 39 lines is left to the report: notes first, then the divergence,
+    then rows of the matrix.
+    """
     answered = answer(result)
-    blocks = [
-        [_head(answered.verdict, result)],
-        _wrap(f"{answered.question} {answered.short}. {answered.sentence}"),
-        [line for text in (f"Compared: {answered.amount}.", *answered.details) for line in _wrap(text, "  ")],
-        [
-            "",
-            *_table(rollup(result)),
-            "p99, max: |Δ log p|, nat. first at: tokens from restore to another top-1 token.",
-        ],
-        _finding(result.findings),
-        _gates(result.gates),
-        _next(result, run_path),
+    head = [
+        _head(answered.verdict, result),
+        *_wrap(f"{answered.question} {answered.short}. {answered.sentence}", "", 5),
     ]
+    amount = _wrap(f"Compared: {answered.amount}.", "  ", 2)
+    notes = [line for text in answered.details if text not in answered.sizes for line in _wrap(text, "  ", 2)]
+    table, first = _matrix(result), _first(run_path)
+    end = [*_finding(result.findings), *_gates(result.gates), *_next(result, run_path)]
+    room = MOST - len(head) - len(amount) - len(end)
+    first = first if len(table) + len(first) <= room else []
+    table = _cut(table, room - len(first))
+    blocks = [head, amount, _cut(notes, room - len(first) - len(table)), table, first, end]
     return "\n".join(printable(line).rstrip() for block in blocks for line in block) + "\n"
+
+
+def decorated(text: str) -> str:
+    """``text`` with its verdicts in colour, unless NO_COLOR is set; click takes colours out where no terminal reads them."""
+    if os.environ.get("NO_COLOR"):
+        return text
+    words = rf"^ *({'|'.join(MARKS)})\b"
+    return re.sub(words, lambda found: click.style(found[0], fg=MARKS[found[1]], bold=True), text, flags=re.MULTILINE)
+
+
+def _cut(lines: list[str], room: int) -> list[str]:
+    """As many as fit; the last one says that there is more."""
+    if len(lines) <= room:
+        return lines
+    return [*lines[: room - 1], f"and {len(lines) - room + 1} more lines in the report"] if room > 0 else []
 
 
 def _head(verdict: str, result: Result) -> str:
@@ -46,7 +73,12 @@ def _head(verdict: str, result: Result) -> str:
     )
 
 
-def _wrap(text: str, indent: str = "", most: int = 7) -> list[str]:
+def _matrix(result: Result) -> list[str]:
+    said = "p99: |Δ log p|, nat. ×F_num: over that of other cuts. parted: branches with another top-1 token."
+    return ["", *_table(rollup(result)), said]
+
+
+def _wrap(text: str, indent: str, most: int) -> list[str]:
     return textwrap.wrap(
         printable(text), WIDTH, subsequent_indent=indent, max_lines=most, placeholder=" …", break_on_hyphens=False
     )
@@ -66,9 +98,20 @@ def _cell(text: str, width: int, at: int) -> str:
     return text.ljust(width) if at < 4 else text.rjust(width)
 
 
+def _first(run_path: Path) -> list[str]:
+    lines = [line for text in first_divergence(run_path) for line in _wrap(text, "  ", 2)]
+    return ["", *lines] if lines else []
+
+
 def _finding(findings: tuple[Finding, ...]) -> list[str]:
     """The first in full; :func:`_next` names the others."""
-    return ["", *_wrap(f"{one.code} {one.title}: {one.sentence}", "  ")] if (one := next(iter(findings), None)) else []
+    return ["", *_wrap(_diagnosis(one), "  ", 3)] if (one := next(iter(findings), None)) else []
+
+
+def _diagnosis(of: Finding) -> str:
+    """What it is, how sure that is, and what else it was looked at for and isn't."""
+    sure = f" Confidence: {of.confidence}." if of.confidence else ""
+    return f"{of.code} {of.title}.{sure} {of.sentence}"
 
 
 def _gates(gates: tuple[GateResult, ...]) -> list[str]:
@@ -81,6 +124,8 @@ def _gates(gates: tuple[GateResult, ...]) -> list[str]:
     bad = [gate for gate in gates if gate.verdict != "pass"]
     for gate in bad[:LISTED]:
         value = f"value {number(gate.value.value)}, bound {number(gate.bound)}, n = {number(gate.value.n)}"
+        if gate.passing_bound is not None:
+            value += f", {number(gate.passing_bound)} would pass"
         lines.append(shorten(f"  {gate.verdict} {gate.name}: {value}, at {gate.worst}", WIDTH))
     return lines + ([f"  and {len(bad) - LISTED} more in the report"] if len(bad) > LISTED else [])
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from math import isfinite
+
 __all__ = ["number", "plural", "share"]
 
 
 def number(value: float | int | None) -> str:
-    """Three significant digits, thousands separated, ``–`` for null.
+    """Three significant digits, thousands separated, ``–`` for null, words for what isn't finite.
 
-    >>> number(0.012345), number(48120), number(None), number(0.0)
-    ('0.0123', '48,120', '–', '0')
+    >>> number(0.012345), number(48120), number(None), number(0.0), number(float("inf"))
+    ('0.0123', '48,120', '–', '0', 'not finite')
     """
     if value is None:
         return "–"
+    if not isfinite(value):
+        return "not finite"
     if value == int(value) and abs(value) < 1e15:
         return f"{int(value):,}"
     return f"{value:.3g}"

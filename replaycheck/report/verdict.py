@@ -29,6 +29,7 @@ class Answer:
     short: str
     sentence: str
     details: tuple[str, ...]
+    sizes: tuple[str, ...]  # of the details, those that the matrix shows as well
     amount: str
     question: str = QUESTION
 
@@ -36,9 +37,10 @@ class Answer:
 def answer(result: Result) -> Answer:
     """The answer that ``result`` supports."""
     short, sentence = _judged(result)
-    details = [_planted(result), *_effects(result), *not_checked(result.not_checked)]
+    sizes = tuple(_effects(result))
+    notes = (_planted(result), *sizes, *_hits(result), *not_checked(result.not_checked), *result.notes)
     return Answer(
-        result.summary.verdict, short, sentence, tuple(detail for detail in details if detail), _amount(result)
+        result.summary.verdict, short, sentence, tuple(note for note in notes if note), sizes, _amount(result)
     )
 
 
@@ -117,6 +119,15 @@ def _planted(result: Result) -> str:
     if not result.faults:
         return ""
     return f"This run had the fault {listed(result.faults)} planted on purpose: a test of the test, not of the subject."
+
+
+def _hits(result: Result) -> list[str]:
+    """Of a subject that decides its own hits: how they came out, beside what its cache was expected to do."""
+    found: Counter[str] = Counter()
+    for arm in result.arms:
+        found.update(arm.hits)
+    told = [f"{count:,} {why}" for why, count in found.most_common()]
+    return [f"Hits: {'; '.join(told)}."] if told else []
 
 
 def not_checked(lines: Iterable[str]) -> list[str]:

@@ -11,13 +11,23 @@ import pandas as pd
 from replaycheck.schema.arm import Effect, PoolDtype
 from replaycheck.schema.environment import Environment
 from replaycheck.schema.result import AuditResult, Result
-from replaycheck.traces import vocabulary as ascii_vocabulary
 
+from .paths import Spot
 from .privacy import HIDDEN
 from .streams import KINDS, Extent, Key
 from .text import number
+from .tokens import named
 
-__all__ = ["AuditRow", "AuditTable", "DivergenceTable", "audit_table", "divergence_table", "environment_rows"]
+__all__ = [
+    "AuditRow",
+    "AuditTable",
+    "DivergenceTable",
+    "audit_table",
+    "divergence_table",
+    "environment_difference",
+    "environment_rows",
+    "examples",
+]
 
 ORDER = (Effect.EXACT, Effect.STATE, Effect.TOTAL, Effect.GRID, Effect.PARALLEL, Effect.ACTIVATION)
 """What must be equal comes first."""
@@ -48,12 +58,28 @@ def divergence_table(
     return DivergenceTable(tuple(name for name, _ in rows[0]), rows)
 
 
+def soonest(kinds: Mapping[str, Extent]) -> pd.Series | None:
+    """The soonest branch of the clearest kind that happened."""
+    return next((kinds[kind].soonest for kind in KINDS if kinds[kind].soonest is not None), None)
+
+
+def examples(found: Mapping[Key, Mapping[str, Extent]]) -> list[Spot]:
+    """Where the example of each row of :func:`divergence_table` is."""
+    rows = [soonest(found[key]) for key in product(ORDER, PoolDtype) if key in found]
+    return [_spot(row) for row in rows if row is not None]
+
+
+def _spot(row: pd.Series) -> Spot:
+    size = abs(float(row["dlogp"])) if pd.notna(row["dlogp"]) else 0.0
+    return Spot(str(row["cell"]), str(row["trace"]), int(row["branch"]), int(row["turn"]), int(row["position"]), size)
+
+
 def _divergence(
     key: Key, kinds: Mapping[str, Extent], vocabulary: str | None, show_text: bool
 ) -> tuple[tuple[str, str], ...]:
-    row = next(kinds[kind].soonest for kind in KINDS if kinds[kind].soonest is not None)
+    row = soonest(kinds)
     assert row is not None
-    tokens = [_token(row[name], vocabulary) if show_text else HIDDEN for name in ("token_a", "token_b")]
+    tokens = [named(row[name], vocabulary) if show_text else HIDDEN for name in ("token_a", "token_b")]
     return (
         ("effect", f"{key[0]}, {key[1]} pool"),
         *((heading, _extent(kinds[kind])) for kind, heading in KINDS.items()),
@@ -74,16 +100,6 @@ def _extent(extent: Extent) -> str:
 
 def _float(value: object) -> str:
     return number(None if pd.isna(value) else float(str(value)))
-
-
-def _token(token: object, vocabulary: str | None) -> str:
-    """The text of a token where the vocabulary is known, and its id."""
-    if pd.isna(token):
-        return "–"
-    identifier = int(str(token))
-    if vocabulary == ascii_vocabulary.NAME and 0 <= identifier < ascii_vocabulary.SIZE:
-        return f"{ascii_vocabulary.decode([identifier])!r} ({identifier})"
-    return str(identifier)
 
 
 @dataclass(frozen=True)
@@ -133,5 +149,22 @@ def environment_rows(environment: Environment) -> list[tuple[str, str]]:
     rows = []
     for name, value in environment.model_dump(mode="json", exclude={"schema_version", "command"}).items():
         inner = {f"{name}.{key}": one for key, one in value.items()} if isinstance(value, dict) else {name: value}
-        rows += [(key, "none" if one is None else str(one)) for key, one in inner.items()]
+        rows += [(key, _said(one)) for key, one in inner.items()]
     return rows
+
+
+def _said(value: object) -> str:
+    """Seconds have nine digits after the point in the file."""
+    return "none" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def environment_difference(mine: Environment, other: Environment) -> list[tuple[str, str, str]]:
+    """Name, value here, value there, of what differs between two runs; times are left out, since they always do."""
+    ours, theirs = (dict(environment_rows(each)) for each in (mine, other))
+    names = [name for name in {**ours, **theirs} if not name.startswith(_TIMES)]
+    return [
+        (name, ours.get(name, "none"), theirs.get(name, "none")) for name in names if ours.get(name) != theirs.get(name)
+    ]
+
+
+_TIMES = ("started", "finished", "seconds", "cpu_seconds")

@@ -29,7 +29,9 @@ class ArchitectureCell(Record):
     wrong: int | None = Field(default=None, description="of a fault: wrong positions there")
     compared: int | None = Field(default=None, description="of a fault: positions that were compared there")
     cause: Amplified | None = Field(default=None, description="of noise beyond the floor: what amplified it")
-    follows: str | None = Field(default=None, description="of a fault: an operation that it builds on and that is faulty, too")
+    follows: str | None = Field(
+        default=None, description="of a fault: an operation that it builds on and that is faulty, too"
+    )
     script: str = Field(default="", description="of a fault: a program that shows it, without replaycheck")
 
 

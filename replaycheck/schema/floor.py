@@ -37,7 +37,7 @@ class Control(StrEnum):
     SPLIT = "split"
     #: cold, prompts whole and in pieces of a budget of tokens: F_num
     BUDGET = "budget"
-    #: cold, prompts by the chunk and by the recurrent kernel: F_num
+    #: cold, prompts by the chunk and by the recurrent kernel, or answers one by one and as one extend: F_num
     KERNEL = "kernel"
     #: split and split-rounded: F_rnd
     ROUNDED = "rounded"

@@ -44,7 +44,9 @@ class Gate(Record):
     metric: str
     scope: Scope = Scope()
     bound: float | None = Field(default=None, description="the largest value that passes")
-    floor: FloorKind | None = Field(default=None, description="the noise that the bound is a multiple of: run, num, rnd")
+    floor: FloorKind | None = Field(
+        default=None, description="the noise that the bound is a multiple of: run, num, rnd"
+    )
     factor: float | None = Field(default=None, gt=0, description="the bound is this times the floor")
     k: float | None = Field(default=None, gt=0, description="of flips: margins over k times the floor's spread count")
     horizon: int | None = Field(default=None, ge=1, description="of first-divergence: tokens since the first restore")

@@ -19,6 +19,7 @@ class OptionMove(Record):
     difference: float | None = Field(description="largest of a log-probability, nat; null if nothing was compared")
     positions: int
     verdict: OptionVerdict
+    drafted: int = Field(default=0, description="tokens that speculation drafted; accepted ones aren't compared")
     wrong_text: str = Field(default="", description="of a fault: another text that this is the right answer to")
 
 

@@ -39,6 +39,7 @@ class ShardRecord(Record):
     seed: int
     faults: tuple[str, ...]
     not_checked: tuple[str, ...]
+    notes: tuple[str, ...] = ()
     logprobs: LogprobSemantics = LogprobSemantics()
     reproduce: str
     arms: tuple[Arm, ...]

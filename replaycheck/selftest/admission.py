@@ -42,8 +42,8 @@ SHIPPED = ("exact", "ci", "operator")
 """What a selftest without ``--gates`` admits: the files of the presets."""
 
 REDUCED = ("ci26", "ci50", "ci69", "ci57", "ci32", "ci54", "ci71", "ci23", "ci67", "ci55", "ci70", "ci04", "ci51")
-"""Groups of the preset ``ci`` by the beginning of their names: the one or two smallest of each archetype whose faults show in
-small texts. They have 17 traces; seven archetypes with long prompts are left to the preset itself."""
+"""Groups of the preset ``ci`` by the beginning of their names: the smallest one or two of ten archetypes, 17 traces. Those
+with long prompts are left to the preset itself."""
 
 Say = Callable[[str], None]
 Values = dict[str, GateResult]

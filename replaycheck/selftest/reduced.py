@@ -6,7 +6,7 @@ depend on that. Arms that a fault doesn't enter are replayed once. Evidence is w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -33,7 +33,7 @@ from replaycheck.schema.trace import Group
 from replaycheck.subjects.lab.executor import execute
 from replaycheck.subjects.lab.kernels import KernelChoice
 
-__all__ = ["EFFECTS", "ReducedSuite", "arms_and_cells", "small_groups"]
+__all__ = ["EFFECTS", "ReducedSuite", "arms_and_cells", "judge_groups", "small_groups"]
 
 EFFECTS = (Effect.GRID, Effect.STATE, Effect.EXACT, Effect.TOTAL)
 
@@ -72,6 +72,26 @@ def arms_and_cells(cell: SmallCell) -> tuple[tuple[Arm, ...], tuple[Cell, ...]]:
     return expand(Suite.model_validate(suite | {"matrix": (matrix,)}))
 
 
+def judge_groups(
+    gates: Sequence[LoadedGates],
+    work: Work,
+    groups: Sequence[Group],
+    recordings: Mapping[str, Sequence[ArmRecording]],
+    repeats: Sequence[Measure] = (),
+) -> tuple[GateResult, ...]:
+    """Recordings by arm, one a group, by the road of a run: parts on disk, added up, floors, gates."""
+    with TemporaryDirectory(prefix="replaycheck-reduced-") as scratch:
+        run = Run(Path(scratch))
+        for at, group in enumerate(groups):
+            found = {arm.name: recordings[arm.name][at] for arm in work.arms}
+            compared = compare_group(group.group, work.arms, work.cells, found)
+            write_group(run, compared.tables, compared.record)
+        parts = collect(run, work.arms, work.cells)
+        floor = own_floors(repeats, parts.controls)
+        seen = parts.arms, parts.cells, (), parts.audits, parts.conv, parts.traces
+        return judge(gates, Evidence(*seen, floor, parts.tables))
+
+
 @dataclass
 class ReducedSuite:
     """``groups`` have names and texts of their own; ``cell`` says kernels, policy and pool."""
@@ -90,19 +110,16 @@ class ReducedSuite:
 
         Raises what an arm raises that can't be run with the fault.
         """
-        work, recordings = self._work, self._recordings(fault)
-        with TemporaryDirectory(prefix="replaycheck-reduced-") as scratch:
-            run = Run(Path(scratch))
-            for at, group in enumerate(self.groups):
-                found = {arm.name: recordings[arm.name][at] for arm in work.arms}
-                compared = compare_group(group.group, work.arms, work.cells, found)
-                write_group(run, compared.tables, compared.record)
-            parts = collect(run, work.arms, work.cells)
-            floor = own_floors(self._repeats, parts.controls)
-            evidence = Evidence(
-                parts.arms, parts.cells, (), parts.audits, parts.conv, parts.traces, floor, parts.tables
-            )
-            return judge(gates, evidence)
+        return judge_groups(gates, self._work, self.groups, self._recordings(fault), self._repeats)
+
+    def judged_one_by_one(
+        self, gates: Sequence[LoadedGates], fault: str | None = None
+    ) -> Iterator[tuple[GateResult, ...]]:
+        """The same of each group by itself, as if it were a suite."""
+        recordings = self._recordings(fault)
+        for at, group in enumerate(self.groups):
+            mine = {name: [found[at]] for name, found in recordings.items()}
+            yield judge_groups(gates, self._work, [group], mine, self._repeats)
 
     @cached_property
     def _repeats(self) -> tuple[Measure, ...]:

@@ -52,6 +52,27 @@ def test_a_fault_is_beyond_the_floor_and_does_not_shrink(
         assert (cell.first_wrong, cell.wrong, cell.compared, cell.where) == (12, 1, 5, "here")
 
 
+@pytest.mark.parametrize(
+    ("values", "stays_when_unstable", "cause"),
+    [
+        ([3.0, 2.0, 1.0], False, "rounding"),
+        ([3.0, 2.0, 2.0 - 1e-6], False, "top-k flip"),
+        ([3.0, 2.0, 1.0], True, "top-k tie"),
+    ],
+    ids=["no choice is close", "a choice hangs on a rounding error", "another order of ties moves it"],
+)
+def test_what_amplified_rounding_is_named(
+    attention: Judge, values: list[float], stays_when_unstable: bool, cause: str
+) -> None:
+    def run(bench: Bench) -> Iterator[Compared]:
+        torch.tensor(values).topk(2)
+        moved = not bench.model.oracle or (stays_when_unstable and not bench.model.stable)
+        yield Compared("here", 0, torch.full((1, 1), 0.5 * moved).double(), torch.zeros(1, 1).double())
+
+    cell = attention.cell(operation(run))
+    assert (cell.verdict, cell.cause) == ("noise", cause)
+
+
 def test_not_a_number_is_a_fault_without_a_size(attention: Judge) -> None:
     cell = attention.cell(off_by(float("nan"), float("nan")))
     assert (cell.verdict, cell.size, cell.first_wrong) == ("fault", None, 12)
@@ -102,9 +123,7 @@ def test_short_convolutions(convolution: Judge, name: str, verdicts: set[str]) -
     assert convolution.cell(BY_NAME[name]).verdict in verdicts
 
 
-def test_a_window_that_is_lost_on_the_second_call_is_seen(
-    convolution: Judge, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_window_that_is_lost_on_the_second_call_is_seen(convolution: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
     """The fault of a cache that zeroes its conv state whenever it continues with several tokens."""
     right = LinearAttentionLayer.update_conv_state
 
@@ -132,5 +151,7 @@ def test_padding_between_turns_is_a_fault_and_its_program_shows_it(convolution: 
     done = subprocess.run([sys.executable, "-W", "ignore", str(path)], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     lines = [line for line in done.stdout.splitlines() if line.startswith("turn 2")]
-    assert lines[0].endswith("0 of 50 positions wrong, from []") and lines[1].endswith("49 of 49 positions wrong, from [40]")
+    assert lines[0].endswith("0 of 50 positions wrong, from []") and lines[1].endswith(
+        "49 of 49 positions wrong, from [40]"
+    )
     assert any(f"{cell.size:.2g} nat" in line for line in done.stdout.splitlines())

@@ -98,7 +98,9 @@ def test_every_operation_has_a_program() -> None:
 
 
 def table() -> ArchitectureTable:
-    operations = [ArchitectureOperation(name=name, group="continue", meaning="m") for name in ("pieces", "fork", "crop")]
+    operations = [
+        ArchitectureOperation(name=name, group="continue", meaning="m") for name in ("pieces", "fork", "crop")
+    ]
     crashed = ArchitectureCell(operation="crop", verdict="crashed", sentence="TypeError: <b>no</b>")
     cells = (fault("pieces", script="print('<i>')"), fault("fork", follows="pieces"), crashed)
     return ArchitectureTable(

@@ -30,6 +30,7 @@ def costs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def test_lengths_take_turns_and_ratios_are_of_one_turn(costs: list[int]) -> None:
     threads = torch.get_num_threads()
+    torch.set_num_threads(2)
     try:
         figures, targets = context_cost(resolve(admitted=False)[0], (10, 20), 3)
         assert torch.get_num_threads() == 1

@@ -10,6 +10,8 @@ from types import ModuleType
 import pytest
 
 from replaycheck import assets, capabilities
+from replaycheck.subjects.choose import SUBJECTS
+from replaycheck_kernels.providers.loading import BUILT_IN
 
 
 @pytest.fixture
@@ -38,9 +40,10 @@ def test_a_missing_gpu_is_said_and_no_error(replaycheck: Callable, monkeypatch: 
     monkeypatch.setattr(torch.version, "cuda", "13.0")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     outcome = replaycheck("doctor", "--json")
-    cuda = checks(outcome.out)["subject lab on cuda"]
-    assert (outcome.code, cuda["usable"]) == (0, False)
-    assert "torch finds no GPU" in str(cuda["text"])
+    for name in ("device cuda", "subject lab on cuda"):
+        cuda = checks(outcome.out)[name]
+        assert (outcome.code, cuda["usable"]) == (0, False)
+        assert "torch finds no GPU" in str(cuda["text"])
 
 
 @pytest.mark.usefixtures("shipped")
@@ -79,6 +82,52 @@ def test_a_missing_extra_is_no_error(replaycheck: Callable, monkeypatch: pytest.
     outcome = replaycheck("doctor")
     assert outcome.code == 0
     assert "pip install 'replaycheck[models]'" in outcome.out
+
+
+PACKAGES = {
+    "kernels fla": ("fla-core", "pip install fla-core"),
+    "kernels sglang": ("sglang", "--kernels-path DIR"),
+    "kernels vllm": ("vllm", "--kernels-path DIR"),
+    "subject transformers": ("transformers", "pip install 'replaycheck[models]'"),
+    "subjects llamacpp, vllm, sglang, openai": ("httpx", "pip install 'replaycheck[engines]'"),
+    "subject vllm-offline": ("vllm", "--subject vllm --url URL"),
+    "model export gguf": ("gguf", "pip install 'replaycheck[engines]'"),
+    "run --cluster ray": ("ray", "pip install 'replaycheck[cluster]'"),
+    "notebook": ("jupytext", "pip install 'replaycheck[notebook]'"),
+}
+
+
+@pytest.mark.usefixtures("shipped")
+def test_what_is_absent_says_what_to_install(replaycheck: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(name: str) -> str:
+        raise capabilities.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(capabilities.metadata, "version", absent)
+    found = checks(replaycheck("doctor", "--json").out)
+    for name, (package, advice) in PACKAGES.items():
+        assert found[name]["usable"] is False
+        assert f"{package} isn't installed" in str(found[name]["text"])
+        assert advice in str(found[name]["text"])
+
+
+@pytest.mark.usefixtures("shipped")
+def test_an_engine_without_a_gpu_says_which_of_the_two_is_missing(
+    replaycheck: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch = importlib.import_module("torch")
+    real = capabilities.find_spec
+    monkeypatch.setattr(capabilities, "find_spec", lambda name: True if name == "triton" else real(name))
+    monkeypatch.setattr(capabilities.metadata, "version", lambda name: "9.9")
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    said = str(checks(replaycheck("doctor", "--json").out)["kernels sglang"]["text"])
+    assert said.startswith("sglang 9.9 is there, but torch finds no GPU")
+
+
+def test_every_shipped_subject_and_provider_has_a_line() -> None:
+    names = " ".join(check.name for check in capabilities.capabilities()).replace(",", "").split()
+    assert set(SUBJECTS) - {"null"} <= set(names)
+    assert set(BUILT_IN) <= set(names)
 
 
 def test_an_installation_without_a_model_says_so(replaycheck: Callable, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,8 +20,9 @@ from replaycheck.replay.worker import Work, replay_groups
 from replaycheck.schedule.compile import compile_schedule
 from replaycheck.schema.arm import Arm, Cell, Compiler, Effect, Kernel, PoolDtype, Rollback
 from replaycheck.schema.frames import to_arrow, to_frame
+from replaycheck.schema.policy import Policy, SglangPolicy, VllmPolicy
 from replaycheck.schema.trace import Group
-from replaycheck.state_probes.groups import GROUPS, chain, group, turn
+from replaycheck.state_probes.groups import GROUPS, TWINS, chain, group, turn
 from replaycheck.subjects.lab.executor import ArmRun, execute
 from replaycheck.subjects.lab.kernels import KernelChoice
 from replaycheck.subjects.lab.network import Network
@@ -82,6 +83,23 @@ def test_so_it_does_with_unlike_kernels_and_prefilled_answers(
     for warm, rounded in zip(found[::2], found[1::2], strict=True):
         assert answers(warm) == answers(rounded)
         assert same_logits(warm, rounded)
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        SglangPolicy(cache="sglang-extra-buffer", track_interval=64, pipeline=2),
+        VllmPolicy(cache="vllm-align", block=64, retain="all"),
+    ],
+    ids=lambda policy: policy.slug,
+)
+def test_so_it_does_with_two_steps_in_flight_and_under_engines_caches(sglang: Network, policy: Policy) -> None:
+    """A token past each answer is run and discarded; it is said by then."""
+    arms = [arm(c, pool=BF16).model_copy(update={"policy": policy}) for c in (Compiler.WARM, Compiler.SPLIT_ROUNDED)]
+    warm, rounded = freely(sglang, TWINS, arms)
+    assert warm.proven_hits == warm.expected_hits > 0
+    assert answers(warm) == answers(rounded)
+    assert same_logits(warm, rounded)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from replaycheck.replay.stage import How
 from replaycheck.replay.store import Run as Folder
 from replaycheck.replay.store import open_run
 from replaycheck.report.saved import load
-from replaycheck.report.streams import spreads
+from replaycheck.report.streams import PAIR_COLUMNS, spreads, whole
 from replaycheck.schema.arm import Effect
 from replaycheck.schema.result import Result
 from tests.scale.conftest import PART, parts
@@ -96,12 +96,12 @@ def test_two_runs_are_compared_however_each_is_cut(small: Path, large: Path) -> 
 
 def test_the_chart_counts_every_position(small: Path) -> None:
     saved = load(small)
-    found = spreads(saved.result, saved.blocks("pairs", "cell", "dlogp"))
+    found = whole(spreads(saved.result, saved.blocks("pairs", *PAIR_COLUMNS)))
     for (effect, _), spread in found.items():
         cells = [cell for cell in saved.result.cells if cell.effect is effect]
         assert spread.count == sum(cell.positions for cell in cells)
         if len(cells) == 1 and cells[0].abs_dlogp["p50"] > 0:
-            assert spread.median == pytest.approx(cells[0].abs_dlogp["p50"], rel=2**-8)
+            assert spread.quantile(0.5) == pytest.approx(cells[0].abs_dlogp["p50"], rel=2**-8)
 
 
 def test_a_trace_in_two_parts_is_refused(small: Path, settings: Settings, tmp_path: Path) -> None:

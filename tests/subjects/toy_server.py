@@ -48,7 +48,7 @@ class ToyServer:
     """Serves on loopback while it is used as a context.
 
     Args:
-        plain: without vLLM's extensions, as any OpenAI-compatible endpoint.
+        plain: without vLLM's extensions beside naming tokens by id. salted: a cache_salt is obeyed.
     """
 
     def __init__(
@@ -57,12 +57,13 @@ class ToyServer:
         wire: WireFaults | None = None,
         block: int = 16,
         plain: bool = False,
+        salted: bool = True,
         name: str = "toy",
     ) -> None:
         self.engine = ToyEngine(block, cache)
         self.faults = cache or CacheFaults()
         self.wire = wire or WireFaults()
-        self.plain = plain
+        self.plain, self.salted = plain, salted
         self.name = name
         self.requests: list[tuple[str, Any, dict[str, str]]] = []
         self.completions = 0
@@ -89,7 +90,7 @@ class ToyServer:
     def completion(self, asked: dict[str, Any]) -> dict[str, Any]:
         """As vLLM answers /v1/completions."""
         tokens = tuple(asked["prompt"])
-        salt = "" if self.plain else asked.get("cache_salt", "")
+        salt = asked.get("cache_salt", "") if self.salted else ""
         scores_prompt = "prompt_logprobs" in asked and not self.plain
         covered, state = self.engine.prompt(salt, tokens, read=not scores_prompt)
         made, said = self._decode(state, asked["max_tokens"], asked.get("logprobs") or 0)

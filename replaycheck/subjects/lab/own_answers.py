@@ -2,7 +2,7 @@
 
 Plans say where a token lies and never which one it is, so the schedules are those of the forced run. A token is known by the
 number of the prefix that it ends (:mod:`replaycheck.schedule.prefix.origin`), which an answer shares with those forked from
-it, with a request for the same turn, and with the history of each later turn. What was said first stays: a turn that is asked
+it, with a request for the same turn, and with the history of each later turn. What was said first stays: a turn asked
 for again is fed with its first answer, as a client's transcript has it, so that stored states hold what their names say.
 """
 

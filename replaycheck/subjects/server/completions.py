@@ -106,7 +106,8 @@ def token_id(name: Any, who: str) -> int:
     text = str(name).removeprefix(ID)
     if not text.isdecimal():
         raise ServerFault(
-            f"{who}: a token is named {str(name)[:40]!r}, not {ID}N; the server doesn't know return_tokens_as_token_ids"
+            f"{who}: a token is named {str(name)[:40]!r}, not {ID}N; the server doesn't know return_tokens_as_token_ids, "
+            "and by texts positions can't be compared"
         )
     return int(text)
 

@@ -28,9 +28,7 @@ from .settings import ServerSettings
 from .subject import ServerSubject
 from .words import choose_words
 
-__all__ = ["VllmEngine", "factory"]
-
-NAME = "vllm"
+__all__ = ["VllmEngine", "clients", "factory", "tokenizer_of"]
 
 
 class VllmEngine:
@@ -40,6 +38,8 @@ class VllmEngine:
         cold: another server that answers the cold requests, or None.
         model: the name by which it serves; None: the only one.
     """
+
+    name = "vllm"
 
     def __init__(self, client: Client, settings: ServerSettings, model: str | None = None, cold: Client | None = None):
         self._client, self._cold, self._settings, self._wanted = client, cold, settings, model
@@ -60,7 +60,7 @@ class VllmEngine:
         self._model, self._length = self._served()
         settings = self._settings
         return Facts(
-            name=NAME,
+            name=self.name,
             version=self._version(),
             model=self._model,
             vocabulary=settings.vocabulary or SIZE,
@@ -216,11 +216,11 @@ def factory(options: SubjectOptions) -> ServerSubject:
     engine = VllmEngine(client, settings, options.engine_model, cold)
     engine.learn()
     facts = engine.facts()
-    words = choose_words(settings.tokens, facts.model, facts.vocabulary, _tokenizer(engine))
+    words = choose_words(settings.tokens, facts.model, facts.vocabulary, tokenizer_of(engine))
     return ServerSubject(engine, settings, words)
 
 
-def _tokenizer(engine: VllmEngine) -> Any:
+def tokenizer_of(engine: VllmEngine) -> Any:
     try:
         engine.tokenize("a")
     except ServerFault:

@@ -79,7 +79,9 @@ def load_model(folder: Path, dtype: str, device: str) -> Loaded:
     """
     transformers = import_transformers("--subject transformers", device)
     if not (folder / "config.json").is_file():
-        raise UsageError(f"--model {folder}: no config.json there; give a local folder with config.json and *.safetensors")
+        raise UsageError(
+            f"--model {folder}: no config.json there; give a local folder with config.json and *.safetensors"
+        )
     if dtype not in DTYPES:
         raise UsageError(f"--subject-option dtype={dtype}: unknown; choose {choices(DTYPES)}")
     try:

@@ -22,7 +22,19 @@ from replaycheck.audit.provenance import bf16_share
 from replaycheck.compare.record import ArmRecording, ScoredTurn, StateAt, WrittenState
 from replaycheck.errors import InternalError
 from replaycheck.schedule.simulate import simulate
-from replaycheck.schedule.steps import Checkpoint, Clear, Commit, Compute, Copy, Evict, Free, Row, Schedule, Snapshot, Source
+from replaycheck.schedule.steps import (
+    Checkpoint,
+    Clear,
+    Commit,
+    Compute,
+    Copy,
+    Evict,
+    Free,
+    Row,
+    Schedule,
+    Snapshot,
+    Source,
+)
 from replaycheck.schema.arm import CHUNK, Compiler, Kernel, PoolDtype
 
 from .load import Loaded

@@ -32,8 +32,8 @@ from replaycheck_kernels.registry import ours
 
 pytest.importorskip("transformers")
 
-POSITIONS = 230
-"""Three turns and the beginning of a fourth."""
+POSITIONS = 190
+"""Two turns and the beginning of a third."""
 
 FACTOR = 4
 

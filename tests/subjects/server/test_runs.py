@@ -60,6 +60,8 @@ def test_a_clean_cache_passes_with_every_hit_proven(run: Run, tmp_path: Path, mo
     assert found["cells"][0]["effect"] == ("state" if more else "total")
     assert found["cells"][0]["abs_dlogp"]["max"] == 0
     assert found["floor"]["measures"][0]["positions"]
+    assert found["notes"][0] == "token ids as they are in the traces"
+    assert any("split arm" in note for note in found["notes"])
 
 
 def test_two_runs_are_the_same_to_the_byte(run: Run, tmp_path: Path) -> None:
@@ -112,6 +114,24 @@ def test_sglang_speaks_its_own_api(run: Run, tmp_path: Path) -> None:
         paths = {path for path, _, _ in server.requests}
     assert {"/generate", "/flush_cache"} <= paths
     assert result(tmp_path)["arms"][-1]["proven_hits"] == GROUPS
+
+
+def test_a_gateway_without_extensions_is_compared_by_salt(run: Run, tmp_path: Path) -> None:
+    with serving(plain=True) as server:
+        assert run(server, subject="openai").code == 0
+    found = result(tmp_path)
+    assert found["kernels"] == "openai unknown"
+    assert found["arms"][-1]["proven_hits"] == GROUPS
+
+
+def test_an_endpoint_where_nothing_is_cold_needs_a_second_one(run: Run, tmp_path: Path) -> None:
+    with serving(plain=True, salted=False) as server:
+        outcome = run(server, subject="openai")
+        assert outcome.code == 4
+        assert "cold-url=URL" in outcome.err
+        with serving(CacheFaults(never=True), plain=True, salted=False) as other:
+            # Its one cache is shared by both arms' warm requests, so hits may be longer than a space's own.
+            assert run(server, "--subject-option", f"cold-url={other.url}", subject="openai").code == 0
 
 
 def test_the_key_is_in_every_request_and_in_no_file(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -187,3 +187,19 @@ def logprobs(recording: ArmRecording) -> np.ndarray[Any, np.dtype[np.float64]]:
         for turn in recording.turns
     ]
     return np.concatenate(rows)
+
+
+def test_a_run_compares_its_arms_and_proves_its_hits(folder: Path, tmp_path: Path) -> None:
+    """Too few traces for a verdict: exit code 6, with a complete result."""
+    import json
+
+    from replaycheck.cli.main import invoke
+
+    traces, out = tmp_path / "t.jsonl", tmp_path / "run"
+    traces.write_text(chain(40, 6, 9, 5).model_dump_json(by_alias=True) + "\n", encoding="utf-8")
+    arguments = ["run", "--subject", "transformers", "--model", str(folder), "--traces", str(traces), "--workers", "1"]
+    assert invoke([*arguments, "--out", str(out)]) == 6
+    result = json.loads((out / "result.json").read_text(encoding="utf-8"))
+    cells = {cell["effect"]: cell for cell in result["cells"]}
+    assert set(cells) == {"grid", "state", "total"}
+    assert {each["compiler"] for each in result["arms"]} == {"cold", "split", "warm"}

@@ -30,7 +30,7 @@ WARM = 0
 _NOT_SEEN = (
     "logits of the whole vocabulary (best=20 by default), recurrent states, checkpoints, and their dtype",
     "its host cache (--cache-ram) can't be emptied over HTTP, so a warm arm may hit text of an earlier one; start it with "
-    "--cache-ram 0 where hits of one arm alone are wanted",
+    "--slot-save-path DIR and --cache-ram 0 where hits of one arm alone are wanted",
 )
 
 

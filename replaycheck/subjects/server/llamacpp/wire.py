@@ -36,6 +36,7 @@ class Completion:
     Attributes:
         tokens: generated ids. entries: of each, its log-probability and those of the best tokens; None: not said.
         cached: tokens of the prompt that it took from its cache. computed: those that it ran; the two sum to the prompt.
+        drafted: tokens that speculation drafted; 0 without any, None if the route doesn't say.
         slot: that answered. truncated: whether it dropped tokens of the prompt, or shifted its context.
         stopped: ``limit``, ``eos``, ``word``, or as the route spells it.
     """
@@ -47,6 +48,7 @@ class Completion:
     slot: int | None
     truncated: bool
     stopped: str
+    drafted: int | None = None
 
 
 def force(tokens: Sequence[int], ends: frozenset[int]) -> str | None:
@@ -141,6 +143,7 @@ def _native(answer: Json) -> Completion:
         answer.get("id_slot"),
         bool(answer.get("truncated")),
         str(answer.get("stop_type")),
+        _count(timings.get("draft_n", 0)),
     )
 
 

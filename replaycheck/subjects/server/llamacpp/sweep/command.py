@@ -82,6 +82,7 @@ def _move(judged: Judged) -> OptionMove:
         positions=judged.positions,
         verdict=judged.verdict.value,
         wrong_text=judged.wrong_text,
+        drafted=judged.drafted,
     )
 
 

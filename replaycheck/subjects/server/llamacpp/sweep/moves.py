@@ -145,3 +145,13 @@ def _elsewhere(talk: _Talk, full: Tokens) -> Iterator[Move]:
     yield talk.move("the whole conversation again", last)
     yield Move("slot saved, emptied, restored, gone on", more, answer, actions=("save", "erase", "restore"))
     yield talk.move("rewound behind a restored slot", last, full[:-10])
+    yield from _quotation(talk)
+
+
+def _quotation(talk: _Talk) -> Iterator[Move]:
+    """An answer that quotes its prompt, breaks off and quotes again: speculation drafts it, rightly and wrongly."""
+    text = talk.text(120)
+    prompt, answer = text + talk.text(7) + text[40:54], text[54:80] + talk.text(6) + text[20:40]
+    yield Move("an answer that quotes", prompt, answer)
+    yield Move("the same quotation again", prompt, answer)
+    yield Move("gone on behind a quotation", prompt + answer + talk.text(9), talk.text(ANSWER))

@@ -27,11 +27,12 @@ NO_FIELDS: Mapping[str, Any] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Said:
-    """About one move. hit: tokens of the prompt from the cache; None: not reported."""
+    """About one move. hit: tokens of the prompt from the cache; drafted: by speculation; None: not reported."""
 
     move: Move
     logprobs: Logprobs
     hit: int | None
+    drafted: int | None = None
 
 
 def warm(wire: Wire, moves: Iterable[Move], fields: Mapping[str, Any] = NO_FIELDS, pinned: bool = True) -> list[Said]:
@@ -44,7 +45,7 @@ def warm(wire: Wire, moves: Iterable[Move], fields: Mapping[str, Any] = NO_FIELD
         with ThreadPoolExecutor(len(both)) as threads:
             answers = list(threads.map(lambda each: _ask(wire, each, fields, pinned), both))
         said += [
-            Said(each, table(answer, len(each.answer), wire.best), answer.cached)
+            Said(each, table(answer, len(each.answer), wire.best), answer.cached, answer.drafted)
             for each, answer in zip(both, answers, strict=True)
         ]
     return said

@@ -1,0 +1,151 @@
+"""The boundary-aligned curve: |Δ log p| averaged round restores, of the largest comparison of each pool dtype, beside cold
+against split, which makes the same cuts and stores nothing.
+
+Before its first restore warm runs cold's code, so a step at a restore alone proves nothing: other cuts make one, too. A
+fault of the state is what rises above that control and decays (statistics.md C.10).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from replaycheck.compare.columns import floats, integers, names
+from replaycheck.schema.arm import Effect
+from replaycheck.schema.result import CellResult, Result
+from replaycheck.stats.alignment import AFTER, BEFORE, FIRST, LAST, Aligned, aligned_average
+
+from .figure import INK, SERIES, Chart, sheet
+from .shown import short, worst_cells
+from .streams import forced
+from .text import number, plural
+
+__all__ = ["COLUMNS", "Curve", "aligned", "aligned_chart"]
+
+COLUMNS = ("cell", "experiment", "trace", "branch", "position", "dlogp", "offset_from_restore")
+
+LONGEST = 1 << 20
+"""Positions of a path that are looked at: 8 MB a branch. What lies beyond isn't in the curve."""
+
+BIN = 8
+"""Tokens that a drawn point stands for: with a few paths an offset, single near ties would be all one sees."""
+
+Wide = NDArray[np.float64]
+Path = tuple[NDArray[np.int64], Wide, NDArray[np.int64]]  # positions, |Δ log p|, restores
+
+
+@dataclass(frozen=True)
+class Curve:
+    label: str
+    cell: str
+    found: Aligned
+
+
+def aligned(result: Result, pairs: Iterable[pa.Table]) -> list[Curve]:
+    """One curve a pool dtype of cold against warm, the control last; from PAIRS blocks with :data:`COLUMNS`."""
+    cells = worst_cells(result, Effect.TOTAL)
+    control = _control(result, next(iter(cells.values()), None))
+    labels = {cell.name: str(pool) for pool, cell in cells.items()}
+    paths: dict[str, dict[tuple[str, int], Path]] = {name: {} for name in [*labels, *([control] if control else [])]}
+    for block in map(forced, pairs):
+        of = names(block["cell"])
+        for name in paths.keys() & set(of.of):
+            paths[name].update(_paths(block.take(np.flatnonzero(of.code == of.named(name)))))
+    curves = [_curve(label, name, paths[name], paths[name]) for name, label in labels.items()]
+    if control:
+        curves.append(_curve("other cuts only", control, paths[control], paths[next(iter(labels))]))
+    return [curve for curve in curves if curve.found.traces.any()]
+
+
+def _control(result: Result, cell: CellResult | None) -> str | None:
+    """Cold against split with the kernels, answers and checkpoints of ``cell``."""
+    if cell is None:
+        return None
+    stem = short(cell.name).rpartition("/")[0]
+    same = (each for each in result.cells if each.effect is Effect.GRID and short(each.name).rpartition("/")[0] == stem)
+    return next((each.name for each in same if each.positions), None)
+
+
+def _paths(rows: pa.Table) -> dict[tuple[str, int], Path]:
+    trace, branch = names(rows["trace"]), integers(rows["branch"])
+    position, size, offset = (
+        integers(rows["position"]),
+        np.abs(floats(rows["dlogp"])),
+        floats(rows["offset_from_restore"]),
+    )
+    paths: dict[tuple[str, int], Path] = {}
+    for key in sorted(set(zip(trace.code.tolist(), branch.tolist(), strict=True))):
+        mine = (trace.code == key[0]) & (branch == key[1]) & (position < LONGEST)
+        restores = np.unique((position - offset)[mine & np.isfinite(offset)]).astype(np.int64)
+        paths[trace.of[key[0]], key[1]] = position[mine], size[mine], restores
+    return paths
+
+
+def _curve(label: str, cell: str, paths: Mapping[tuple[str, int], Path], at: Mapping[tuple[str, int], Path]) -> Curve:
+    """``at``: the paths whose restores the curve is aligned on; a control has none of its own."""
+    shared = [key for key in paths if key in at]
+    return Curve(label, cell, aligned_average([_dense(paths[key]) for key in shared], [at[key][2] for key in shared]))
+
+
+def _dense(path: Path) -> Wide:
+    position, size, _ = path
+    values = np.full(int(position.max(initial=-1)) + 1, np.nan)
+    values[position] = size
+    return values
+
+
+def aligned_chart(curves: list[Curve]) -> Chart:
+    """On a linear axis from 0, so that noise looks as small as it is."""
+    title = "|Δ log-probability| round restores, cold vs warm"
+    if not curves:
+        return Chart(title, "", None, "No restore lies near a scored position of a cold-against-warm comparison.")
+    if not any(np.nan_to_num(curve.found.mean).any() for curve in curves):
+        return Chart(title, "", None, "Exactly 0 everywhere: no position near a restore differs, with any pool.")
+    with sheet(title, f"tokens from the restore (means over {BIN})", "mean |Δ log p|, nat", (4.8, 3.4)) as drawing:
+        for (colour, dash), curve in zip(SERIES, curves, strict=False):
+            x, y = _binned(curve.found)
+            n = plural(int(curve.found.traces.max()), "path")
+            drawing.axes.plot(x, y, color=colour, ls=dash, lw=1.5, marker="o", ms=2.5, label=f"{curve.label} ({n})")
+        drawing.axes.axvline(0, color=INK, lw=1)
+        drawing.axes.set(xlim=(FIRST, _last(curves)), ylim=(0, None))
+        drawing.axes.figure.legend(loc="outside upper center", ncols=2, fontsize=8)
+    return Chart(title, _see(curves), drawing.svg)
+
+
+def _binned(of: Aligned) -> tuple[Wide, Wide]:
+    """Middles of the bins and the means in them, weighted by the paths that were scored there; NaN breaks the line."""
+    edges = of.offset[0] + BIN * ((of.offset - of.offset[0]) // BIN)
+    starts = np.unique(edges)
+    weight = np.array([of.traces[edges == start].sum() for start in starts], np.float64)
+    total = np.array([np.nansum((of.mean * of.traces)[edges == start]) for start in starts])
+    return starts + (BIN - 1) / 2, np.where(weight > 0, total / np.maximum(weight, 1), np.nan)
+
+
+def _last(curves: list[Curve]) -> int:
+    """The axis ends where the last scored position is."""
+    return min(LAST, max(int(each.found.offset[each.found.traces > 0].max()) for each in curves) + 4)
+
+
+def _see(curves: list[Curve]) -> str:
+    said = "; ".join(f"{curve.label}: {_said(curve.found)}" for curve in curves)
+    cells = ", ".join(dict.fromkeys(short(curve.cell) for curve in curves))
+    control = (
+        "A fault of the restored state stands above the curve of other cuts right after 0 and decays as the model forgets."
+        if any(curve.label == "other cuts only" for curve in curves)
+        else "A fault of the restored state is a step up at 0 that decays as the model forgets; other cuts make a step, too."
+    )
+    return (
+        f"{control} Mean of {AFTER} tokens after less {BEFORE} before, and p against random positions: {said}. "
+        f"Of each pool the comparison with the largest tail: {cells}."
+    )
+
+
+def _said(curve: Aligned) -> str:
+    if curve.contrast is None:
+        return f"nothing scored on both sides of any of {plural(curve.unused, 'restore')}"
+    of = plural(curve.restores + curve.unused, "restore")
+    return f"{number(curve.contrast)} nat, p = {number(curve.p)}, {curve.restores:,} of {of}"

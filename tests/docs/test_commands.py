@@ -1,0 +1,114 @@
+"""What README and docs tell a reader to type: it runs, or it could."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import tomllib
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from .blocks import ROOT, Block, blocks, command_lines, pages
+from .commands import wrong, wrong_verbs
+
+PAGES = pages()
+BLOCKS = [block for page in PAGES for block in blocks(page)]
+RUN = [block for block in BLOCKS if block.tag == "yes"]
+SHOWN = {before: block for before, block in pairwise(BLOCKS) if block.tag == "output"}
+
+
+def name(item: Path | Block) -> str:
+    return item.where if isinstance(item, Block) else str(item.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_every_command_could_be_run(page: Path) -> None:
+    assert complaints(page) == []
+
+
+def complaints(page: Path) -> list[str]:
+    lines = [line for block in blocks(page) for line in command_lines(block)]
+    said = [f"{line.where}: {sentence}" for line in lines for sentence in wrong(line)]
+    return said + [f"{page.name}: {sentence}" for sentence in wrong_verbs(page.read_text(encoding="utf-8"))]
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=name)
+def test_every_block_is_what_it_says(block: Block) -> None:
+    if block.language == "python":
+        compile(block.text, block.where, "exec")
+    elif block.language == "toml":
+        tomllib.loads(block.text)
+    elif block.language == "json":
+        json.loads(block.text)
+
+
+@pytest.fixture
+def beside_the_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder in which the commands of a page find what it names: docs and examples."""
+    for folder in ("docs", "examples"):
+        (tmp_path / folder).symlink_to(ROOT / folder)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("block", RUN, ids=name)
+@pytest.mark.usefixtures("beside_the_repository")
+def test_blocks_that_are_tagged_run(block: Block, replaycheck: Callable) -> None:
+    if block.language == "python":
+        exec(compile(block.text, block.where, "exec"), {"__name__": "page"})
+        return
+    lines = list(command_lines(block))
+    assert lines, f"{block.where}: nothing in it is a command"
+    printed: list[str] = []
+    for line in lines:
+        outcome = replaycheck(*line.words[1:])
+        assert outcome.code == (block.exits if line is lines[-1] else 0), f"{line.where}: {outcome.err}"
+        printed += [text.rstrip() for text in outcome.out.splitlines()]
+    shown = SHOWN[block].text.splitlines() if block in SHOWN else []
+    stale = [text for text in shown if text.rstrip() not in printed]
+    assert stale == [], "the page shows what isn't printed any more; printed was\n" + "\n".join(printed)
+
+
+def test_something_is_run_and_something_parsed() -> None:
+    assert len(RUN) >= 5
+    assert sum(1 for block in BLOCKS for _ in command_lines(block)) > 90
+
+
+MISTAKES = {
+    "an option": ("--kernels ", "--kernel-of ", "kernel-of"),
+    "a verb": ("replaycheck run", "replaycheck rum", "rum"),
+    "a file": ("examples.fault:FAULT", "examples.fault:FAULTY", "FAULTY"),
+    "a preset": ("--preset kernel", "--preset kernels", "'kernels'"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_in_a_page_is_seen(mistake: str, tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    shutil.copy(ROOT / "docs" / "howto" / "gate-a-kernel.md", page)
+    assert complaints(page) == []
+    right, spoilt, shown = MISTAKES[mistake]
+    page.write_text(page.read_text(encoding="utf-8").replace(right, spoilt, 1), encoding="utf-8")
+    assert any(shown in complaint for complaint in complaints(page))
+
+
+def test_a_tag_that_is_none_is_refused(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("<!-- run: maybe -->\n```sh\nreplaycheck run\n```\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"page.md:3: tag 'maybe' isn't one of yes, long, gpu, server, output"):
+        list(blocks(page))
+
+
+def links(page: Path) -> Iterator[str]:
+    for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
+        if not link.startswith(("http", "#", "mailto:")):
+            yield link.partition("#")[0]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_files_that_a_page_links_to_are_there(page: Path) -> None:
+    assert [link for link in links(page) if not (page.parent / link).exists()] == []

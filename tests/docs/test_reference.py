@@ -1,0 +1,84 @@
+"""The reference is whole: each metric, column, public name and exit code is there and says something."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import sys
+
+import pytest
+
+from replaycheck.errors import ExitCode
+from replaycheck.gates.metrics import METRICS
+from replaycheck.public import PUBLIC, Surface
+from replaycheck.schema.tables import TABLES
+
+from .blocks import ROOT
+
+
+@pytest.fixture(scope="module")
+def generated() -> object:
+    sys.path.insert(0, str(ROOT / "docs"))
+    try:
+        return importlib.import_module("generated")
+    finally:
+        sys.path.remove(str(ROOT / "docs"))
+
+
+def rows(text: str) -> dict[str, list[str]]:
+    """Rows of Markdown tables by their first cell, without its backticks; an escaped bar is no border."""
+    split = (re.split(r"(?<!\\)\|", line)[1:-1] for line in text.splitlines() if line.startswith("| "))
+    return {cells[0].strip().strip("`"): [cell.strip() for cell in cells[1:]] for cells in split}
+
+
+def test_every_metric_has_a_row_with_meaning_and_unit() -> None:
+    page = (ROOT / "docs" / "reference" / "metrics.md").read_text(encoding="utf-8")
+    section = page.partition("## Metrics of gates")[2].partition("## Numbers of a cell")[0]
+    there = {name: cells for name, cells in rows(section).items() if name not in ("metric", "---")}
+    assert set(there) == set(METRICS)
+    assert [name for name, cells in there.items() if not all(cells)] == []
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_every_column_says_what_it_is(table: str, generated: object) -> None:
+    comments = generated._comments()[table]
+    assert [name for name in TABLES[table].names if not comments.get(name)] == []
+
+
+def test_every_exit_code_says_what_it_means(generated: object) -> None:
+    there = rows(generated.exit_codes())
+    assert [code.name for code in ExitCode if not there[str(int(code))][1]] == []
+
+
+@pytest.mark.parametrize("surface", PUBLIC, ids=lambda surface: surface.module)
+def test_public_names_exist_and_are_described(surface: Surface) -> None:
+    module = importlib.import_module(surface.module)
+    assert [name for name in surface.names if not inspect.getdoc(getattr(module, name))] == []
+    exported = getattr(module, "__all__", surface.names)
+    assert set(surface.names) <= set(exported)
+
+
+def test_every_generated_part_is_asked_for_and_there(generated: object) -> None:
+    pages = "\n".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs").rglob("*.md"))
+    assert set(re.findall(r"^<!-- generated: ([a-z-]+) -->$", pages, re.MULTILINE)) == set(generated.PARTS)
+    assert all(len(part()) > 100 for part in generated.PARTS.values())
+
+
+def architecture(section: str) -> dict[str, list[str]]:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    return rows(page.partition(f"## {section}\n")[2].partition("\n## ")[0])
+
+
+def test_every_package_is_in_the_house() -> None:
+    named = " ".join(architecture("The house")).replace("`", "").replace(",", "").split()
+    packages = [path.parent.name for path in (ROOT / "replaycheck").glob("*/__init__.py")]
+    assert [package for package in packages if package not in named] == []
+
+
+def test_files_that_are_to_be_changed_are_there() -> None:
+    cells = [cell for row in architecture("Where do I change what?").values() for cell in row]
+    paths = [path for cell in cells for path in re.findall(r"`([\w./*]+(?:/|\.py|\.toml))`", cell)]
+    assert len(paths) > 20
+    places = (ROOT, ROOT / "replaycheck", ROOT / "kernels" / "replaycheck_kernels")
+    assert [path for path in paths if not any(list(place.glob(path.rstrip("/"))) for place in places)] == []
