@@ -1,8 +1,8 @@
 """CPU seconds a token at growing context: what the lab takes for a prompt, and for each token decoded after it.
 
 Each step is timed by itself inside one run, so no figure is the difference of two. Lengths take turns, and ratios are
-those of one turn. One thread: with two, on a busy machine, the time that threads spin for each other counts as theirs, which
-made a decoded token look like 57 to 104 ms where it takes 25.
+those of one turn. One thread, as a run's workers have: before this module asked for it, a decoded token seemed to take 57 to
+104 ms on a busy machine, where it takes 25.
 """
 
 from __future__ import annotations
