@@ -34,7 +34,13 @@ def write_shard(
 ) -> None:
     """Write shard.json."""
     gates = tuple(
-        ShardGates(path=str(each.path), shipped=each.shipped, gates=each.gates, admission=each.admission)
+        ShardGates(
+            path=str(each.path),
+            shipped=each.shipped,
+            gates=each.gates,
+            admission=each.admission,
+            lines=each.lines,
+        )
         for each in plan.gates
     )
     record = ShardRecord(
@@ -65,5 +71,7 @@ def read_shard(run: Run) -> ShardRecord:
 def plan_in(record: ShardRecord) -> Plan:
     """What the whole run is to find out."""
     info = RunInfo(**{each.name: getattr(record, each.name) for each in fields(RunInfo)})
-    gates = tuple(LoadedGates(Path(each.path), each.gates, each.admission, each.shipped) for each in record.gates)
+    gates = tuple(
+        LoadedGates(Path(each.path), each.gates, each.admission, each.shipped, each.lines) for each in record.gates
+    )
     return Plan(info, record.arms, record.cells, gates, record.reproduce, record.floor)

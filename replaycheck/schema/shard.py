@@ -21,6 +21,7 @@ class ShardGates(Record):
     shipped: bool
     gates: GateFile
     admission: Admission | None
+    lines: tuple[int, ...] = Field(default=(), description="where each gate's table begins in the file")
 
 
 class ShardRecord(Record):

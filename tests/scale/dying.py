@@ -8,10 +8,13 @@ from collections.abc import Sequence
 
 from replaycheck.compare.record import ArmRecording
 from replaycheck.schedule.steps import Schedule
+from replaycheck.schema.arm import Compiler
+from replaycheck.subjects.protocol import Description
 
 
 class Dying:
-    name, digest, vocabulary = "dying", "dying", 4
+    def describe(self) -> Description:
+        return Description("dying", "dying", 4, compilers=frozenset(Compiler), deterministic=True, parallel=True)
 
     def replay(self, schedules: Sequence[Schedule]) -> list[ArmRecording]:
         os.kill(os.getpid(), signal.SIGKILL)
