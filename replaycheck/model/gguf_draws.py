@@ -62,5 +62,6 @@ class Draws:
 
     def time_step_bias(self, *shape: int) -> Array:
         """Inverse softplus of log-uniform time steps."""
-        steps = np.exp(self.uniform(*map(math.log, _TIME_STEPS), *shape))
+        low, high = (math.log(step) for step in _TIME_STEPS)
+        steps = np.exp(self.uniform(low, high, *shape))
         return (steps + np.log(-np.expm1(-steps))).astype(np.float32)

@@ -46,7 +46,9 @@ class ArmResult(Record):
     content_mismatches: int = Field(
         default=0, description="stores and restores with other tensors or bytes than their label's"
     )
-    hits: dict[str, int] = Field(default={}, description="prompts by how their hit came out, of subjects that decide it")
+    hits: dict[str, int] = Field(
+        default={}, description="prompts by how their hit came out, of subjects that decide it"
+    )
 
 
 class FreeResult(Record):
@@ -57,7 +59,9 @@ class FreeResult(Record):
     bits_differ: int
     branches: int = Field(description="with such a position after their first restore (in grid cells: with any)")
     diverged: int = Field(description="branches on which the arms say another token; the others are censored")
-    first_divergence: int | None = Field(description="smallest offset of one from the first restore; null in grid cells")
+    first_divergence: int | None = Field(
+        description="smallest offset of one from the first restore; null in grid cells"
+    )
 
 
 class CellResult(Record):
@@ -223,5 +227,7 @@ class Result(Record):
     gates: tuple[GateResult, ...]
     findings: tuple[Finding, ...]
     attributions: tuple[Attribution, ...] = Field(default=(), description="of warm arms whose cold arm is there")
-    floor: Floors | None = Field(default=None, description="the noise of controls, which gates read; null: none measured")
+    floor: Floors | None = Field(
+        default=None, description="the noise of controls, which gates read; null: none measured"
+    )
     summary: Summary

@@ -90,6 +90,8 @@ def _kept(policy: Policy, call: Call, covered: int, p: int) -> bool:
         return _reference(policy, call, p)
     if isinstance(policy, VllmPolicy):
         return policy.cache == "vllm-align" and _align(policy, call, p)
+    if not isinstance(policy, SglangPolicy):
+        raise TypeError(f"{policy.cache} isn't planned, but decided by a server")
     if policy.cache == "sglang-no-buffer":
         return p == call.b and (p == call.end or not call.decoding)
     return _extra_buffer(policy, call, covered, p)
