@@ -30,13 +30,14 @@ class Evidence:
     traces: int  # that the run replayed
     floor: Floors | None = None
     tables: Tables = field(default_factory=InMemory)
+    precision: str = "fp32"  # of log-probabilities
     _sums: dict[str, dict[str, CellTraces]] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def of(cls, result: Result, conv: tuple[ConvCount, ...], tables: Tables) -> Evidence:
         """The evidence of a finished run."""
         seen = result.arms, result.cells, result.probes, result.audits, conv, result.summary.traces, result.floor
-        return cls(*seen, tables)
+        return cls(*seen, tables, result.logprobs.precision or "fp64")
 
     def sums(self, scope: Scope) -> dict[str, CellTraces]:
         """One number a trace, by cell, of the scope's experiment. The tables are read once."""

@@ -8,6 +8,7 @@ from math import inf
 
 from replaycheck.schema.gate import Gate, Scope
 from replaycheck.schema.result import GateResult, GateVerdict
+from replaycheck.stats.precision import LogprobPrecision, refusal
 
 from .bounds import Bound
 from .evidence import Evidence
@@ -41,7 +42,8 @@ def judge_gate(loaded: LoadedGates, gate: Gate, evidence: Evidence) -> GateResul
     """One gate on the evidence, before waivers and the sequence."""
     measured = METRICS[gate.metric].measure(evidence, gate)
     bound = measured.bound or Bound(gate.bound, "" if gate.bound is None else f"the constant {gate.bound:g}")
-    verdict = _verdict(gate, measured, bound)
+    refused = _refused(gate, bound, evidence)
+    verdict: GateVerdict = "inconclusive" if refused else _verdict(gate, measured, bound)
     admitted = loaded.admission.gates.get(gate.name) if loaded.admission else None
     return GateResult(
         name=gate.name,
@@ -55,7 +57,7 @@ def judge_gate(loaded: LoadedGates, gate: Gate, evidence: Evidence) -> GateResul
         why=gate.why,
         fault=gate.admitted_by,
         fault_value=admitted.value if admitted else None,
-        sentence=_sentence(gate, measured, bound, verdict),
+        sentence=f"Not judged: {refused}." if refused else _sentence(gate, measured, bound, verdict),
         line=loaded.line(gate.name),
         stage=gate.stage,
         mode=measured.mode,
@@ -68,6 +70,13 @@ def judge_gate(loaded: LoadedGates, gate: Gate, evidence: Evidence) -> GateResul
         traces_needed=_needed(gate, measured, bound) if verdict == "inconclusive" else None,
         passing_bound=_passing(measured),
     )
+
+
+def _refused(gate: Gate, bound: Bound, evidence: Evidence) -> str:
+    """Why the bound judges a number format and not the subject; "" if it doesn't."""
+    if not METRICS[gate.metric].nat or bound.value is None:
+        return ""
+    return refusal(bound.value, "dlogp", LogprobPrecision.parse(evidence.precision))
 
 
 def _verdict(gate: Gate, measured: Measured, bound: Bound) -> GateVerdict:

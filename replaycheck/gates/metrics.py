@@ -41,6 +41,7 @@ class Metric:
         constant: whether the bound may be a constant.
         keys: of a gate's other keys, those that the metric takes; ``needs``: those that must be given.
         experiments: whether it can read the free one.
+        nat: whether its value is a difference of log-probabilities, of which their precision hides the smallest.
         grows: whether more evidence can only raise the value, so that a failure stays one (``--fail-fast``).
     """
 
@@ -51,6 +52,7 @@ class Metric:
     keys: frozenset[str] = frozenset()
     needs: frozenset[str] = frozenset()
     experiments: bool = False
+    nat: bool = False
     grows: bool = True
 
 
@@ -210,9 +212,9 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
         "conv-unequal": Metric(conv_unequal, "cells"),
         "kernels-differ": Metric(kernels_differ, "cells"),
         "state-error": Metric(state_error, "cells"),
-        "worst-trace": Metric(worst_trace, "cells", frozenset(FloorKind), experiments=True),
-        "window-after-restore": Metric(window_after_restore, "cells", frozenset(FloorKind), experiments=True),
-        "tail-quantile": Metric(tail_quantile, "cells", frozenset(FloorKind), experiments=True, grows=False),
+        "worst-trace": Metric(worst_trace, "cells", frozenset(FloorKind), experiments=True, nat=True),
+        "window-after-restore": Metric(window_after_restore, "cells", frozenset(FloorKind), experiments=True, nat=True),
+        "tail-quantile": Metric(tail_quantile, "cells", frozenset(FloorKind), experiments=True, nat=True, grows=False),
         "flips-above-margin": Metric(flips_above_margin, "cells", keys=frozenset({"k"}), experiments=True, grows=False),
         "first-divergence": Metric(
             first_divergence,

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pandas as pd
 
@@ -29,6 +29,7 @@ from replaycheck.schema.result import ArmResult, Attribution, AuditResult, CellR
 from replaycheck.schema.semantics import LogprobSemantics
 
 from .parts import RunTables, read_blocks, read_part, write_whole
+from .semantics import with_precision
 from .store import Run, groups_done, iter_groups, write_json
 
 __all__ = ["Collected", "FindFaults", "RunInfo", "assemble", "collect", "conv_counts", "finish"]
@@ -127,6 +128,7 @@ def assemble(
 
     ``floor``: None for one of the run's own controls alone.
     """
+    info = replace(info, logprobs=with_precision(info.logprobs, collected.tables))
     evidence = Evidence(
         arms=collected.arms,
         cells=collected.cells,
@@ -136,6 +138,7 @@ def assemble(
         traces=collected.traces,
         floor=floor or own_floors((), collected.controls),
         tables=collected.tables,
+        precision=info.logprobs.precision or "fp64",
     )
     result = _result(info, evidence, gates)
     found = find(result, collected.restores) if find else ()

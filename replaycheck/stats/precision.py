@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import floor, log2
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from replaycheck.errors import InternalError, UsageError
+from replaycheck.errors import InternalError, UsageError, choices
 
-__all__ = ["LARGE_LOGPROB", "LogprobPrecision", "detect", "require_above"]
+__all__ = ["LARGE_LOGPROB", "LogprobPrecision", "detect", "refusal", "require_above"]
 
 Kind = Literal["fp64", "fp32", "fp16", "bf16", "decimals"]
 
@@ -45,6 +45,20 @@ class LogprobPrecision:
 
     def __str__(self) -> str:
         return self.kind if self.decimals is None else f"{self.decimals} decimals"
+
+    @classmethod
+    def parse(cls, text: str) -> LogprobPrecision:
+        """What ``str`` made.
+
+        >>> LogprobPrecision.parse("4 decimals") == LogprobPrecision("decimals", 4)
+        True
+        """
+        number, _, rest = text.partition(" ")
+        if rest == "decimals" and number.isdecimal():
+            return cls("decimals", int(number))
+        if text not in _SIGNIFICAND:
+            raise UsageError(f"unknown precision {text!r}; allowed are {choices(_SIGNIFICAND)} and 'N decimals'")
+        return cls(cast(Kind, text))
 
     def step(self, size: float = LARGE_LOGPROB) -> float:
         """nat between neighbouring numbers at |log p| (or |logit|) = ``size``: one unit in the last place."""
@@ -104,17 +118,26 @@ def _decimals(values: NDArray[np.float64], is_single: bool) -> int | None:
     return None
 
 
-def require_above(
-    bound: float, metric: Literal["dlogp", "k3", "k3_mean"], precision: LogprobPrecision, size: float = LARGE_LOGPROB
-) -> None:
-    """Refuse a ``bound`` of a gate that lies under what ``precision`` can show; an exact bound of 0 isn't a bound on noise.
+Unit = Literal["dlogp", "k3", "k3_mean"]
+
+
+def refusal(bound: float, metric: Unit, precision: LogprobPrecision, size: float = LARGE_LOGPROB) -> str:
+    """Why a ``bound`` lies under what ``precision`` can show; "" if it doesn't, or is 0, which isn't a bound on noise."""
+    floors = {"dlogp": precision.dlogp_floor, "k3": precision.k3_floor, "k3_mean": precision.k3_mean_floor}
+    smallest = floors[metric](size)
+    if not 0 < bound < smallest:
+        return ""
+    return (
+        f"a bound of {bound:.3g} on {metric} was given, but log-probabilities in {precision} can't show less than "
+        f"{smallest:.2g} at |log p| = {size:g}; raise the bound, or record them with more digits"
+    )
+
+
+def require_above(bound: float, metric: Unit, precision: LogprobPrecision, size: float = LARGE_LOGPROB) -> None:
+    """Refuse such a bound.
 
     Raises UsageError with the floor and what to do.
     """
-    floors = {"dlogp": precision.dlogp_floor, "k3": precision.k3_floor, "k3_mean": precision.k3_mean_floor}
-    smallest = floors[metric](size)
-    if 0 < bound < smallest:
-        raise UsageError(
-            f"a bound of {bound:.3g} on {metric} was given, but log-probabilities in {precision} can't show less than "
-            f"{smallest:.2g} at |log p| = {size:g}; raise the bound, or record them with more digits"
-        )
+    why = refusal(bound, metric, precision, size)
+    if why:
+        raise UsageError(why)
