@@ -29,7 +29,7 @@ from replaycheck.schema.result import ArmResult, Attribution, AuditResult, CellR
 from replaycheck.schema.semantics import LogprobSemantics
 
 from .parts import RunTables, read_blocks, read_part, write_whole
-from .semantics import with_precision
+from .precision import with_precision
 from .store import Run, groups_done, iter_groups, write_json
 
 __all__ = ["Collected", "FindFaults", "RunInfo", "assemble", "collect", "conv_counts", "finish"]

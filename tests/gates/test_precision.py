@@ -15,7 +15,7 @@ from replaycheck.gates.load import LoadedGates, load_gates
 from replaycheck.gates.tables import InMemory
 from replaycheck.replay.assemble import conv_counts
 from replaycheck.replay.parts import RunTables
-from replaycheck.replay.semantics import with_precision
+from replaycheck.replay.precision import with_precision
 from replaycheck.schema.result import GateResult
 from replaycheck.schema.semantics import LogprobSemantics
 from replaycheck.schema.tables import OBSERVATIONS
