@@ -2,6 +2,7 @@
 # make test   everything that CI checks
 # make samples  the sample reports in reports/samples: one that passes and one with a seeded fault
 # make docs   the documentation as a site, in build/docs
+# make quick  the tests that need no model, under two minutes: before every commit
 # make bench  speed: kernels, state operations, whole runs; about five minutes. On a GPU: make bench DEVICE=cuda
 #
 # make test-engines  vLLM's CPU build with a tiny model, in an environment of its own (3.5 GB, ten minutes; not in make test)
@@ -20,12 +21,18 @@ INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-inp
 	--constraint constraints.txt $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
 .DELETE_ON_ERROR:
-.PHONY: run test test-engines docs bench lint types imports units selftest samples clean
+.PHONY: run test quick test-engines docs bench lint types imports units selftest samples clean
 
 run: .venv/.installed
 	@$(BIN)/replaycheck run
 
 test: lint types imports units selftest
+
+# What plans, compares, judges and reads files; the model, kernels, servers and whole runs are in make test.
+QUICK := audit capacity compare gates replay schedule stats traces
+quick: .venv/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/pytest --numprocesses auto --dist loadfile --quiet $(QUICK:%=tests/%)
 
 bench: .venv/.installed-dev
 	@$(BIN)/replaycheck bench kernels --device $(DEVICE) --kernels $(KERNELS)
