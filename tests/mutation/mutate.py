@@ -2,7 +2,7 @@
 
     python tests/mutation/mutate.py replaycheck/stats tests/stats --sample 60 --seed 0
 
-A mutant that no test kills is printed with its place, so that a person can say why it may live (docs/mutation.md) or write
+A mutant that no test kills is printed with its place, so that a person can say why it may live or write
 the test that is missing. Mutants are drawn without replacement; what runs is a copy, so the checkout isn't touched.
 """
 

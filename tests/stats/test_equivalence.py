@@ -105,3 +105,8 @@ def test_a_margin_must_be_a_positive_number(margin: float) -> None:
         tost(np.zeros(4), margin)
     with pytest.raises(InternalError, match="above 1"):
         tost_ratio(np.ones(4), np.ones(4), margin)
+
+
+def test_two_traces_have_a_spread_and_one_has_none() -> None:
+    assert tost(np.array([0.1, 0.3]), 1.0).spread == pytest.approx(0.2 / np.sqrt(2))
+    assert tost(np.array([0.1]), 1.0).spread is None
