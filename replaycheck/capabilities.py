@@ -65,7 +65,7 @@ def capabilities() -> list[Capability]:
         _check("subject lab on cpu", "subject", _lab_on_cpu, required=True),
         _check("subject lab on cuda", "subject", _lab_on_cuda),
         _check("subject transformers", "subject", _transformers),
-        _check("subjects llamacpp, vllm, sglang, openai", "subject", _servers),
+        _check("subjects llamacpp, vllm, sglang, openai, openai-text", "subject", _servers),
         _check("subject vllm-offline", "subject", _offline),
         _check("model export gguf", "other", _gguf),
         _check("run --cluster ray", "other", _ray),

@@ -137,7 +137,8 @@ subject_option = click.option(
     default="lab",
     show_default=True,
     metavar="NAME",
-    help="What is under test: lab, transformers, llamacpp, vllm, vllm-offline, sglang, openai, null or pkg.mod:factory.",
+    help="What is under test: lab, transformers, llamacpp, vllm, vllm-offline, sglang, openai, openai-text, null or "
+    "pkg.mod:factory.",
 )
 # url: str | None
 url_option = click.option("--url", metavar="URL", help="Where the server is, such as http://127.0.0.1:8000.")

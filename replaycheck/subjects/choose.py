@@ -29,6 +29,7 @@ SUBJECTS: Mapping[str, str] = MappingProxyType(
         "vllm": "replaycheck.subjects.server.vllm:factory",
         "sglang": "replaycheck.subjects.server.sglang:factory",
         "openai": "replaycheck.subjects.server.openai:factory",
+        "openai-text": "replaycheck.subjects.server.plain:factory",
         "vllm-offline": "replaycheck.subjects.server.offline:factory",
     }
 )

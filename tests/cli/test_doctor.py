@@ -89,7 +89,7 @@ PACKAGES = {
     "kernels sglang": ("sglang", "--kernels-path DIR"),
     "kernels vllm": ("vllm", "--kernels-path DIR"),
     "subject transformers": ("transformers", "pip install 'replaycheck[models]'"),
-    "subjects llamacpp, vllm, sglang, openai": ("httpx", "pip install 'replaycheck[engines]'"),
+    "subjects llamacpp, vllm, sglang, openai, openai-text": ("httpx", "pip install 'replaycheck[engines]'"),
     "subject vllm-offline": ("vllm", "--subject vllm --url URL"),
     "model export gguf": ("gguf", "pip install 'replaycheck[engines]'"),
     "run --cluster ray": ("ray", "pip install 'replaycheck[cluster]'"),
