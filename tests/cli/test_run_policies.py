@@ -53,7 +53,7 @@ def run(replaycheck: Callable[..., Any], suite: Path, *options: object) -> tuple
 
 
 def test_fail_fast_stops_at_the_first_part_keeps_it_and_says_so(replaycheck: Callable[..., Any], suite: Path) -> None:
-    gates(suite.parent, bound=1e-6)
+    gates(suite.parent, bound=1e-5)
     code, result = run(replaycheck, suite, "--fail-fast")
     assert code == 1
     assert result["summary"]["traces"] == 1
