@@ -27,7 +27,7 @@ __all__ = ["command"]
 @options.workers_option
 @options.out_option
 @options.json_option
-@click.option("--quick", is_flag=True, help="One seed and a fault or two of each kind, as in CI.")
+@click.option("--quick", is_flag=True, help="The exact gates, one seed and a fault or two of each kind, as in CI.")
 @click.option("--admission-only", is_flag=True, help="Admit the gates and leave out the matrix.")
 def command(
     gates: tuple[str, ...],
