@@ -2,7 +2,8 @@
 
 A trace is one number, the root mean square of its Δ log p; the bar is the 90 % interval of their mean over the floor's,
 paired by trace, exactly as the gate ``ratio-to-floor`` tests it (statistics.md C.6). The margin is the run's own gate's, or
-that of the shipped operator gates.
+that of the shipped operator gates. Beside it stand the votes of the traces, each of which moves more than its floor or less;
+their p values are corrected for the number of comparisons (C.9), since a table is read for its smallest one.
 """
 
 from __future__ import annotations
@@ -11,12 +12,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import log
 
+import numpy as np
+
 from replaycheck.gates.equivalence import paired
 from replaycheck.gates.sums import CellTraces
 from replaycheck.schema.arm import Effect
 from replaycheck.schema.floor import FloorKind, Measure
 from replaycheck.schema.result import ArmResult, CellResult, Result
 from replaycheck.stats.equivalence import Equivalence, tost_ratio
+from replaycheck.stats.many import benjamini_yekutieli
+from replaycheck.stats.signs import SignTest, votes
 
 from .matrix import EFFECTS
 from .shown import short
@@ -45,6 +50,8 @@ class Bar:
     ratio: str
     interval: str
     n: int
+    votes: str  # traces that move more than the floor, of those that move otherwise
+    p: str  # of the votes, adjusted
     reading: str
     mark: str  # good, open, bad or soft
     at: float
@@ -71,10 +78,12 @@ def equivalence_bars(result: Result, sums: Mapping[str, CellTraces]) -> Bars:
     """Every cold-vs-warm and split-vs-warm comparison of ``result``; ``sums``: one number a trace, by cell."""
     factor = _factor(result)
     found = list(_found(result, sums, factor))
-    moved = [each for each in found if each[2].estimate.value]
-    shown = sorted(moved, key=lambda each: -abs(log(each[2].estimate.value or 1.0)))[:MOST]
-    axis = _Axis.holding([edge for *_, of in shown for edge in _edges(of)], factor)
-    bars = tuple(_bar(cell, measure, of, axis) for cell, measure, of in shown)
+    moved = [each for each in found if each.ratio.estimate.value]
+    adjusted = benjamini_yekutieli(np.array([each.votes.p for each in moved]))
+    ranked = sorted(zip(moved, adjusted.tolist(), strict=True), key=lambda each: -abs(log(_value(each[0]))))
+    shown = ranked[:MOST]
+    axis = _Axis.holding([edge for each, _ in shown for edge in _edges(each.ratio)], factor)
+    bars = tuple(_bar(each, p, axis) for each, p in shown)
     return Bars(
         tuple(sorted(bars, key=lambda bar: (list(EFFECTS).index(bar.effect), -bar.sort, bar.cell))),
         len(found) - len(moved),
@@ -92,16 +101,25 @@ def _factor(result: Result) -> float:
     return next((bound for bound in own if bound is not None and bound > 1), FACTOR)
 
 
-def _found(
-    result: Result, sums: Mapping[str, CellTraces], factor: float
-) -> Iterator[tuple[CellResult, Measure, Equivalence]]:
+@dataclass(frozen=True)
+class _Compared:
+    cell: CellResult
+    ratio: Equivalence
+    votes: SignTest
+
+
+def _value(each: _Compared) -> float:
+    return each.ratio.estimate.value or 1.0
+
+
+def _found(result: Result, sums: Mapping[str, CellTraces], factor: float) -> Iterator[_Compared]:
     arms = {arm.name: arm for arm in result.arms}
     for cell in result.cells:
         if cell.effect in (Effect.TOTAL, Effect.STATE) and cell.candidate in arms and cell.name in sums:
             measure = _floor(result, arms[cell.candidate])
             values, floor = paired(sums[cell.name], measure) if measure else (None, None)
             if measure is not None and values is not None and floor is not None and floor.any():
-                yield cell, measure, tost_ratio(values, floor, factor)
+                yield _Compared(cell, tost_ratio(values, floor, factor), votes(values - floor))
 
 
 def _floor(result: Result, arm: ArmResult) -> Measure | None:
@@ -156,7 +174,8 @@ def _edges(of: Equivalence) -> list[float]:
 _MARKS = {"equivalent": "good", "different": "bad"}
 
 
-def _bar(cell: CellResult, measure: Measure, of: Equivalence, axis: _Axis) -> Bar:
+def _bar(each: _Compared, p: float, axis: _Axis) -> Bar:
+    cell, of = each.cell, each.ratio
     value = of.estimate.value or 0.0
     low, high = (value if edge is None else edge for edge in (of.estimate.low, of.estimate.high))
     # Less noise than the floor is no failure: the gate reads it so, too.
@@ -169,6 +188,8 @@ def _bar(cell: CellResult, measure: Measure, of: Equivalence, axis: _Axis) -> Ba
         f"×{number(value)}",
         f"[{number(of.estimate.low)}, {number(of.estimate.high)}]",
         of.estimate.n,
+        f"{each.votes.a:,} of {each.votes.n:,}",
+        number(p),
         reading,
         "soft" if quieter else _MARKS.get(of.reading, "open"),
         axis.place(value),

@@ -153,6 +153,17 @@ def test_a_bar_reads_as_the_gate_does(scale: float, reading: str, mark: str) -> 
     assert 0 <= bar.low <= bar.at <= bar.high <= 100
 
 
+def test_votes_of_traces_are_corrected_for_the_number_of_bars() -> None:
+    """All four traces above the floor: p = 2/2^4, and for two bars times (1 + 1/2)."""
+    known = floor(**{f"t{at}": each for at, each in enumerate(NOISE)})
+    louder = sums([2 * each for each in NOISE])
+    (alone,) = equivalence_bars(result(cell(TOTAL, Effect.TOTAL), floor=known), {TOTAL: louder}).bars
+    assert (alone.votes, alone.p) == ("4 of 4", "0.125")
+    cells = cell(TOTAL, Effect.TOTAL), cell("other", Effect.TOTAL)
+    first, second = equivalence_bars(result(*cells, floor=known), {TOTAL: louder, "other": louder}).bars
+    assert (first.votes, first.p, second.p) == ("4 of 4", "0.188", "0.188")
+
+
 def test_without_noise_there_is_no_bar_and_without_a_floor_the_page_says_why() -> None:
     known = floor(**{f"t{at}": each for at, each in enumerate(NOISE)})
     bars = equivalence_bars(result(cell(TOTAL, Effect.TOTAL), floor=known), {TOTAL: sums([0.0] * 4)})
