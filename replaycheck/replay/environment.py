@@ -68,7 +68,7 @@ def describe(
     """The environment of a run that starts now; ``inputs`` decide its results. ``command``: None for this process's."""
     return Environment(
         inputs=dict(inputs),
-        command=_without_secrets(sys.argv if command is None else command),
+        command=_without_secrets(_this_process() if command is None else command),
         device=device,
         device_name=device_name,
         versions={"replaycheck": __version__, "python": platform.python_version(), **_versions()},
@@ -78,6 +78,12 @@ def describe(
         variables={name: os.environ[name] for name in NUMERIC_VARIABLES if name in os.environ},
         started=_now().isoformat(timespec="seconds"),
     )
+
+
+def _this_process() -> list[str]:
+    """As a person would type it: the program by its name, not by where it is installed; a module is the command line."""
+    program = Path(sys.argv[0]).name
+    return ["replaycheck" if program in ("main.py", "__main__.py") else program, *sys.argv[1:]]
 
 
 def finished(environment: Environment, cpu_seconds: Mapping[str, float] = MappingProxyType({})) -> Environment:

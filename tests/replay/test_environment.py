@@ -55,3 +55,11 @@ def test_torch_is_not_imported() -> None:
         "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    "program", ["/home/me/.venv/bin/replaycheck", "replaycheck", "/somewhere/replaycheck/cli/main.py"]
+)
+def test_the_command_names_the_program_and_not_where_it_lies(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", [program, "run", "--seed", "1"])
+    assert describe({}, "cpu").command == ("replaycheck", "run", "--seed", "1")
