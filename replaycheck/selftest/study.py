@@ -126,9 +126,13 @@ def _caught(kind: str, names: Sequence[str], judged: Sequence[Suite | None]) -> 
 
 
 def _over(gate: GateResult) -> bool:
-    """Whether its value is over its bound, judged or not: the sequence stops at the state, which fails first."""
+    """Whether its value is over its bound, judged or not: the sequence stops at the state, which fails first.
+
+    Where an interval decides (equivalence), the value alone says nothing.
+    """
     value = gate.value.value
-    return gate.verdict == "fail" or (value is not None and gate.bound is not None and value > gate.bound)
+    beyond = value is not None and gate.bound is not None and value > gate.bound
+    return gate.verdict == "fail" or (beyond and gate.mode != "equivalence")
 
 
 def _share(events: int, n: int) -> str:
