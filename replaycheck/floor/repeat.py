@@ -1,24 +1,26 @@
-"""F_run of a run: cold groups replayed twice, each time from nothing, and compared bit for bit."""
+"""F_run of a run: cold groups replayed once more from nothing, and compared bit for bit with the first time."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from replaycheck.compare.spill import Spill
+from replaycheck.replay.parts import read_part
 from replaycheck.replay.settings import Settings
-from replaycheck.replay.stage import work_of
+from replaycheck.replay.stage import batches_of, work_of
+from replaycheck.replay.store import Run, groups_done
 from replaycheck.replay.worker import Work, replay_groups
 from replaycheck.schema.floor import Control, FloorKind, Measure
 from replaycheck.schema.trace import Group
 from replaycheck.subjects.choose import LAB
 
 from .controls import Pairing, cold_arms, with_changes
-from .sums import FloorSums
+from .sums import COLUMNS, FloorSums
 
 __all__ = ["measure_repeat", "repeated"]
 
@@ -29,47 +31,74 @@ GROUPS_OF_OTHERS = 64
 """Of any other subject nothing is known. 64 traces are what the gates of equivalence need (statistics.md C.0)."""
 
 
-def measure_repeat(settings: Settings, scratch: Path) -> tuple[Measure, ...]:
+def measure_repeat(settings: Settings, run: Run, say: Callable[[str], None] = lambda line: None) -> tuple[Measure, ...]:
     """One measure for each distinct cold arm of the run; none if it has no cold arm, or if nothing needs it.
 
+    The first time is the run's own cold arm, as it is stored; so a group is replayed once more, in a process of its own.
     The lab is repeated only for a gate that reads F_run: a decode step of the cold path takes as long as one of all arms
     together, so a repeat costs more than it tells where the start-up check has passed. Others are repeated always.
 
     Args:
-        scratch: a folder for sums; nothing of them stays.
+        run: with its finished groups. A folder for sums is made in it; nothing of it stays.
     """
     cold = cold_arms(settings.arms)
     wanted = any(gate.floor is FloorKind.RUN for loaded in settings.gates for gate in loaded.gates.gate)
-    if not cold or not (wanted or settings.subject != LAB):
+    chosen = _chosen(settings, run) if cold and (wanted or settings.subject != LAB) else []
+    if not chosen:
         return ()
     work = replace(work_of(settings), arms=cold, cells=(), experiments=("forced",))
-    return repeated(work, _chosen(settings), scratch)
+    return _measured(work, _stored_and_again(work, settings, run, chosen, say), run.path)
 
 
 def repeated(work: Work, groups: Iterable[Group], scratch: Path) -> tuple[Measure, ...]:
     """One measure for each arm of ``work``, which are all cold, over groups that are replayed twice."""
+    return _measured(work, ((_replayed(work, group), _replayed(work, group)) for group in groups), scratch)
+
+
+def _measured(work: Work, twice: Iterable[tuple[pa.Table, pa.Table]], scratch: Path) -> tuple[Measure, ...]:
     again = tuple(Pairing(Control.REPEAT, arm, with_changes(arm, repeat=1)) for arm in work.arms)
     with Spill(scratch) as spill:
         sums = FloorSums(again, spill)
-        for group in groups:
-            sums.add(_twice(work, group, again))
+        for first, second in twice:
+            sums.add(_renamed(first, second, again))
         return sums.finish()
 
 
-def _chosen(settings: Settings) -> Iterator[Group]:
-    """The lab's group with the fewest answer tokens; of another subject groups from the whole suite, evenly."""
-    groups = settings.groups
+def _chosen(settings: Settings, run: Run) -> list[tuple[int, str]]:
+    """Groups that are done, and the part that holds each: the lab's with the fewest answer tokens; of another subject's
+    some, evenly."""
+    done = groups_done(run)
+    there = [
+        (at, part.name) for part in batches_of(settings) if part.name in done for at in range(part.first, part.last)
+    ]
     if settings.subject == LAB:
-        chosen = np.argsort(np.frombuffer(groups.scored, np.int64), kind="stable")[:GROUPS_OF_THE_LAB].tolist()
-    else:
-        step = max(1, len(groups) // GROUPS_OF_OTHERS)
-        chosen = list(range(0, len(groups), step))[:GROUPS_OF_OTHERS]
-    return (groups.parse(index) for index in chosen)
+        scored = settings.groups.scored
+        return sorted(there, key=lambda each: (scored[each[0]], each[0]))[:GROUPS_OF_THE_LAB]
+    return there[:: max(1, len(there) // GROUPS_OF_OTHERS)][:GROUPS_OF_OTHERS]
 
 
-def _twice(work: Work, group: Group, again: tuple[Pairing, ...]) -> pa.Table:
+def _stored_and_again(
+    work: Work, settings: Settings, run: Run, chosen: list[tuple[int, str]], say: Callable[[str], None]
+) -> Iterator[tuple[pa.Table, pa.Table]]:
+    names = pa.array([arm.name for arm in work.arms])
+    for number, (at, part) in enumerate(chosen, 1):
+        group = settings.groups.parse(at)
+        say(f"cold once more, for F_run: {number} of {len(chosen)} groups ({group.group})")
+        rows = read_part(run, "observations", part, COLUMNS)
+        mine = pc.is_in(rows["trace"].cast(pa.string()), pa.array([trace.id for trace in group.traces]))
+        mine = pc.and_(mine, pc.is_in(rows["arm"].cast(pa.string()), names))
+        yield (
+            rows.filter(pc.and_(mine, pc.equal(rows["experiment"].cast(pa.string()), "forced"))),
+            _replayed(work, group),
+        )
+
+
+def _replayed(work: Work, group: Group) -> pa.Table:
+    return replay_groups(work, [group])[0].tables["observations"].select(list(COLUMNS))
+
+
+def _renamed(first: pa.Table, second: pa.Table, again: tuple[Pairing, ...]) -> pa.Table:
     """Observations of two replays, the second's arms by their repeat's name."""
-    first, second = (replay_groups(work, [group])[0].tables["observations"] for _ in range(2))
     names = {pairing.reference.name: pairing.candidate.name for pairing in again}
     arms = pa.array([names[name] for name in second["arm"].to_pylist()], pa.string()).dictionary_encode()
     renamed = second.set_column(second.schema.get_field_index("arm"), "arm", arms)

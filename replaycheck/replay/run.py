@@ -19,6 +19,7 @@ from replaycheck.floor.repeat import measure_repeat
 from replaycheck.probes.collection import kernel_probes, state_probes
 from replaycheck.probes.parallel import parallel_probes
 from replaycheck.schema.floor import Measure
+from replaycheck.schema.gaps import StateDtype
 from replaycheck.schema.result import ProbeResult, Result
 from replaycheck.subjects.choose import LAB, find_subject
 from replaycheck.subjects.lab.invariance import check_invariance
@@ -105,7 +106,7 @@ def _replayed(settings: Settings, how: How, out: Path | None, resume: Path | Non
     record = create_run(describe(inputs, settings.device, _device_name(settings.device)), out, resume)
     seconds = replay_missing(settings, record, how, say)
     begin = process_time()
-    repeats = () if settings.floor else measure_repeat(settings, record.path)
+    repeats = () if settings.floor else measure_repeat(settings, record, say)
     seconds["repeat"] = process_time() - begin
     notes = _stopped(settings, record, how)
     if settings.subject != LAB:
@@ -163,6 +164,13 @@ def _said_of(settings: Settings) -> tuple[str, ...]:
     return (*how, *(f"not seen: {sentence}" for sentence in found.describe().not_seen))
 
 
+def _state_dtype(settings: Settings) -> StateDtype | None:
+    if settings.subject == LAB:
+        return None
+    found = find_subject(settings.subject, settings.options).describe()
+    return None if found.asked is None else StateDtype(asked=found.asked, in_use=found.pool)
+
+
 def plan_of(settings: Settings, notes: Sequence[str] = ()) -> Plan:
     """What the run is to find out; ``notes``: what it left out beside what was left out beforehand."""
     info = RunInfo(
@@ -179,5 +187,6 @@ def plan_of(settings: Settings, notes: Sequence[str] = ()) -> Plan:
         not_checked=settings.not_checked,
         notes=(*settings.notes, *_said_of(settings), *notes),
         logprobs=logprobs_of(settings),
+        state_dtype=_state_dtype(settings),
     )
     return Plan(info, settings.arms, settings.cells, settings.gates, settings.reproduce, settings.floor)

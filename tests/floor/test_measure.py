@@ -91,7 +91,7 @@ def test_the_text_says_what_zero_means(floor: FloorFile) -> None:
 def test_a_run_measures_its_own_floor_and_repeats_only_for_a_gate_that_reads_it(
     settings: Settings, judged: tuple[Settings, Run, Result], floor: FloorFile, tmp_path: Path
 ) -> None:
-    assert measure_repeat(settings, tmp_path) == ()
+    assert measure_repeat(settings, Run(tmp_path)) == ()
     _, _, result = judged
     assert result.floor is not None and result.floor.origin == "own"
     own = {each.control: each for each in result.floor.measures}
