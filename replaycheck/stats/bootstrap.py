@@ -1,4 +1,4 @@
-"""Intervals by resampling clusters, for ratios and pooled quantiles, where Student's t has nothing to stand on.
+"""Intervals by resampling clusters, for pooled quantiles and the like, where Student's t has nothing to stand on.
 
 A statistic is a function of how often each cluster was drawn: counts [resamples, clusters] in, [resamples] out. The data
 give one row of ones; the jackknife leaves one cluster out of each row. BCa (Efron 1987, "Better bootstrap confidence
@@ -21,7 +21,7 @@ from .intervals import CONFIDENCE
 from .reduction import Codes, Values
 from .selection import rank_of
 
-__all__ = ["RESAMPLES", "Counts", "cluster_bootstrap", "pooled_quantile", "ratio_of_means"]
+__all__ = ["RESAMPLES", "Counts", "cluster_bootstrap", "pooled_quantile"]
 
 Counts = NDArray[np.float64]
 """[resamples, clusters]: how often each cluster was drawn."""
@@ -34,23 +34,6 @@ LEFT_OUT = 1000
 
 _BATCH = 1 << 22
 """Elements of a batch of counts: 32 MiB."""
-
-
-def ratio_of_means(numerator: Values, denominator: Values, confidence: float = CONFIDENCE, seed: int = 0) -> Estimated:
-    """Mean of ``numerator`` over mean of ``denominator``, paired by cluster [n]: warm-vs-cold over F_num.
-
-    Value None where the denominators are all 0: a ratio to nothing isn't a number; use exact-zero mode (intervals.rate).
-    """
-    _same(numerator, denominator)
-    if not len(denominator) or denominator.sum() == 0:
-        return Estimated(None, len(denominator), "ratio of means: the denominator is 0")
-
-    def ratio(counts: Counts) -> Values:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            # Not a matrix product: its last bits would depend on the number of rows.
-            return np.asarray((counts * numerator).sum(axis=1) / (counts * denominator).sum(axis=1), np.float64)
-
-    return cluster_bootstrap(ratio, len(numerator), "ratio of means", confidence, seed)
 
 
 def pooled_quantile(

@@ -19,7 +19,7 @@ from .estimate import Estimated
 from .intervals import fieller, mean_of
 from .reduction import Values
 
-__all__ = ["ALPHA", "Equivalence", "NoWorse", "Reading", "no_worse", "no_worse_ratio", "tost", "tost_ratio"]
+__all__ = ["ALPHA", "Equivalence", "NoWorse", "Reading", "no_worse", "tost", "tost_ratio"]
 
 ALPHA = 0.05
 """Of each one-sided test, by convention; the interval beside it is then one of 90 %."""
@@ -42,8 +42,8 @@ class Reading(StrEnum):
 class Equivalence:
     """``estimate`` has the 1 - 2α interval; ``p`` is the larger of the two one-sided ones, None without two traces.
 
-    ``room`` and ``spread`` are for power: distance of no difference from the nearer margin, and standard deviation over
-    traces, both in the unit that was tested: tost_power(n, room, spread), traces_for_tost(room, spread).
+    ``room`` and ``spread`` are for power: distance of no difference from the upper margin, and standard deviation over
+    traces, both in the unit that was tested: traces_for_tost(room, spread); for a ratio traces_for_no_worse.
     """
 
     estimate: Estimated
@@ -93,26 +93,15 @@ def tost_ratio(values: Values, floor: Values, factor: float, alpha: float = ALPH
     found = fieller(values, floor, 1 - 2 * alpha)
     p = _larger(_p_below(values - factor * floor), _p_below(floor / factor - values))
     reading = _read(found, 1 / factor, 1.0, factor)
-    room = _mean(floor) * (1 - 1 / factor)
-    return Equivalence(found, 1 / factor, factor, alpha, p, reading, room, _spread(values - floor))
+    # What a ratio of 1 has to stay away from: the upper margin, which is the one that gates decide by.
+    room, spread = _mean(floor) * (factor - 1), _spread(values - factor * floor)
+    return Equivalence(found, 1 / factor, factor, alpha, p, reading, room, spread)
 
 
 def no_worse(values: Values, bound: float, alpha: float = ALPHA) -> NoWorse:
     """Is the mean of one number a trace [n] under ``bound``? For a baseline: values are new - old, bound what is allowed."""
     found = mean_of(values, 1 - 2 * alpha)
     return NoWorse(found, bound, alpha, _p_below(values - bound), _p_below(bound - values), bound, _spread(values))
-
-
-def no_worse_ratio(values: Values, floor: Values, factor: float, alpha: float = ALPHA) -> NoWorse:
-    """Is mean(values) / mean(floor), paired by trace [n], under ``factor``? The ratio to F_num of an operator's gate.
-
-    Its ``room`` is that of a ratio of 1.
-    """
-    _positive("factor", factor)
-    found = fieller(values, floor, 1 - 2 * alpha)
-    beyond = values - factor * floor
-    room = _mean(floor) * (factor - 1)
-    return NoWorse(found, factor, alpha, _p_below(beyond), _p_below(-beyond), room, _spread(beyond))
 
 
 def _p_below(values: Values) -> float | None:

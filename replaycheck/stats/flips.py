@@ -18,7 +18,7 @@ from replaycheck.errors import InternalError
 
 from .reduction import Values
 
-__all__ = ["SPREADS", "FlipCount", "count_flips", "expected_flips", "noise_spread"]
+__all__ = ["SPREADS", "FlipCount", "count_flips"]
 
 Mask = NDArray[np.bool_]
 
@@ -72,19 +72,6 @@ def count_flips(
         router=int((flipped & routed).sum()),
         largest_margin=float(g[flip].max()) if flip.any() else None,
     )
-
-
-def expected_flips(margin: Values, spread: float) -> float:
-    """Number of ``margin`` [n] that noise of ``spread`` on each logit crosses: Σ Φ(-g / (s·√2)), without exact ties."""
-    return float(_chance(margin[margin > 0], spread).sum())
-
-
-def noise_spread(margin_change: Values) -> float:
-    """s of the floor, from the changes of the margin [n] that a control shows: their root mean square over √2.
-
-    Not the MAD: a control of which more than half the positions agree in every bit would have none.
-    """
-    return float(np.sqrt(np.mean(np.square(margin_change)) / 2)) if len(margin_change) else 0.0
 
 
 def _chance(margin: Values, spread: float) -> Values:

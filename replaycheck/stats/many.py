@@ -15,9 +15,8 @@ from scipy.stats import false_discovery_control
 
 from .reduction import Values
 
-__all__ = ["SEQUENCE", "Step", "benjamini_yekutieli", "fixed_sequence"]
+__all__ = ["Step", "benjamini_yekutieli", "fixed_sequence"]
 
-SEQUENCE = ("kernel", "state", "logits", "tokens")
 """From cause to effect: tokens can't be judged where the state is wrong."""
 
 
@@ -36,7 +35,7 @@ def benjamini_yekutieli(p: Values) -> Values:
 
 
 def fixed_sequence(passed: Mapping[str, bool]) -> dict[str, Step]:
-    """The stages of ``passed`` in its order (SEQUENCE, unless a gate file has its own), up to the first that failed."""
+    """The stages of ``passed`` in its order, up to the first that failed."""
     found: dict[str, Step] = {}
     going = True
     for stage, result in passed.items():

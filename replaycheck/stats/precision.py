@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from replaycheck.errors import InternalError, UsageError, choices
 
-__all__ = ["LARGE_LOGPROB", "LogprobPrecision", "detect", "refusal", "require_above"]
+__all__ = ["LARGE_LOGPROB", "LogprobPrecision", "detect", "refusal"]
 
 Kind = Literal["fp64", "fp32", "fp16", "bf16", "decimals"]
 
@@ -131,13 +131,3 @@ def refusal(bound: float, metric: Unit, precision: LogprobPrecision, size: float
         f"a bound of {bound:.3g} on {metric} was given, but log-probabilities in {precision} can't show less than "
         f"{smallest:.2g} at |log p| = {size:g}; raise the bound, or record them with more digits"
     )
-
-
-def require_above(bound: float, metric: Unit, precision: LogprobPrecision, size: float = LARGE_LOGPROB) -> None:
-    """Refuse such a bound.
-
-    Raises UsageError with the floor and what to do.
-    """
-    why = refusal(bound, metric, precision, size)
-    if why:
-        raise UsageError(why)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from replaycheck.errors import InternalError
 
-__all__ = ["WINDOW", "PerTrace", "by_cluster", "trace_maxima", "trace_means", "trace_quantiles", "window_means"]
+__all__ = ["WINDOW", "PerTrace", "by_cluster", "trace_means", "window_means"]
 
 Values = NDArray[np.float64]
 Codes = NDArray[np.integer[Any]]
@@ -39,25 +39,6 @@ def trace_means(values: Values, trace: Codes) -> PerTrace:
     """Mean of ``values`` [n] of each trace."""
     codes, at, count = _group(values, trace)
     return PerTrace(codes, np.bincount(at, weights=values, minlength=len(codes)) / count)
-
-
-def trace_maxima(values: Values, trace: Codes) -> PerTrace:
-    """Largest of ``values`` [n] of each trace."""
-    codes, at, _ = _group(values, trace)
-    largest = np.full(len(codes), -np.inf)
-    np.maximum.at(largest, at, values)
-    return PerTrace(codes, largest)
-
-
-def trace_quantiles(values: Values, trace: Codes, level: float) -> PerTrace:
-    """Of each trace, the smallest value that a share ``level`` of its ``values`` [n] doesn't exceed (an observed one).
-
-    For traces of under 1 / (1 - level) positions that is their maximum.
-    """
-    codes, at, count = _group(values, trace)
-    order = np.lexsort((values, at))
-    rank = np.maximum(np.ceil(count * level) - 1, 0).astype(np.int64)
-    return PerTrace(codes, values[order][np.concatenate([[0], np.cumsum(count)[:-1]]).astype(np.int64) + rank])
 
 
 def window_means(values: Values, trace: Codes, offset: Codes, width: int = WINDOW) -> PerTrace:

@@ -21,7 +21,7 @@ def test_curve_and_contrast_are_those_of_a_loop() -> None:
     rng = np.random.default_rng(0)
     values, _ = traces(rng, 3, 300)
     values[1][40:120] = np.nan
-    restores = [np.array([64, 128]), np.array([100, 200]), np.array([0, 299, 300])]
+    restores = [np.array([20, 64, 128]), np.array([100, 130, 200]), np.array([0, 299, 300])]
     found = aligned_average(values, restores, draws=9)
 
     def mean(each: np.ndarray, low: int, high: int) -> float:
@@ -34,12 +34,29 @@ def test_curve_and_contrast_are_those_of_a_loop() -> None:
         by_trace += [np.nanmean(contrasts)] if np.isfinite(contrasts).any() else []
     assert found.contrast == pytest.approx(np.mean(by_trace))
     # Restore 0 has nothing in front, 300 lies behind the end, 100 of the second trace has unscored tokens on both sides.
-    assert (found.restores, found.unused) == (4, 3)
-    at_ten = [np.mean([values[0][74], values[0][138]]), values[1][210], values[2][10]]
+    assert (found.restores, found.unused) == (6, 3)
+    at_ten = [np.mean(values[0][[30, 74, 138]]), np.mean(values[1][[140, 210]]), values[2][10]]
     assert found.mean[10 - FIRST] == pytest.approx(np.mean(at_ten))
     assert found.traces[10 - FIRST] == 3
-    assert found.traces[256 - FIRST] == 1
-    assert found.offset[0], found.offset[-1] == (-32, 256)
+    assert found.traces[256 - FIRST] == 2
+    assert (found.offset[0], found.offset[-1]) == (-32, 256)
+
+
+def test_the_curve_holds_every_token_of_a_trace_and_nothing_beyond_its_ends() -> None:
+    """The second trace is shorter and has no say where it has no token."""
+    long, short = np.arange(1.0, 101), np.arange(1.0, 41)
+    found = aligned_average([long, short], [np.array([20]), np.array([20])], draws=9)
+    assert len(found.mean) == len(found.traces) == len(found.offset)
+    expected = np.where((found.offset >= -20) & (found.offset < 80), 21.0 + found.offset, np.nan)
+    assert np.array_equal(found.mean, expected, equal_nan=True)
+    assert found.traces.tolist() == [0] * 12 + [2] * 40 + [1] * 60 + [0] * 177
+
+
+def test_the_contrast_is_of_32_tokens_on_each_side() -> None:
+    values = np.zeros(200)
+    values[[68, 131]] = 32.0, 96.0
+    values[[67, 132]] = 1e6  # the next on either side
+    assert aligned_average([values], [np.array([100])], draws=9).contrast == pytest.approx((96 - 32) / 32)
 
 
 def planted(rng: np.random.Generator, share: float) -> Aligned:
@@ -75,6 +92,16 @@ def test_the_smallest_p_is_one_in_a_thousand() -> None:
     values = [np.where(np.arange(2000) == 1000, 1e3, 0.0)]
     found = aligned_average(values, [np.array([1000])], draws=999)
     assert found.p == pytest.approx(0.001 + 999 * 31 / 2000 / 1000, abs=0.01)  # 32 positions have it in their window
+
+
+def test_a_contrast_that_no_draw_reaches_has_the_smallest_p() -> None:
+    values = [np.where(np.arange(2000) == 1000, 1e3, 0.0)] * 8
+    assert aligned_average(values, [np.array([1000])] * 8).p == 0.001
+
+
+def test_where_no_other_position_could_be_drawn_p_is_1() -> None:
+    found = aligned_average([np.array([0.0, 1.0])], [np.array([1])])
+    assert (found.contrast, found.restores, found.p) == (1, 1, 1)
 
 
 def test_nothing_to_align() -> None:

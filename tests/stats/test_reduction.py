@@ -6,14 +6,7 @@ import numpy as np
 import pytest
 
 from replaycheck.errors import InternalError
-from replaycheck.stats.reduction import (
-    PerTrace,
-    by_cluster,
-    trace_maxima,
-    trace_means,
-    trace_quantiles,
-    window_means,
-)
+from replaycheck.stats.reduction import PerTrace, by_cluster, trace_means, window_means
 
 TRACE = np.array([7, 3, 7, 3, 3, 9, 7])
 VALUES = np.array([1.0, 5, 2, 4, 9, 6, 6])
@@ -25,15 +18,6 @@ def as_dict(found: PerTrace) -> dict[int, float]:
 
 def test_traces_need_not_be_contiguous() -> None:
     assert as_dict(trace_means(VALUES, TRACE)) == {3: 6, 7: 3, 9: 6}
-    assert as_dict(trace_maxima(VALUES, TRACE)) == {3: 9, 7: 6, 9: 6}
-
-
-@pytest.mark.parametrize("level", [0.0, 0.34, 0.5, 2 / 3, 0.999, 1.0])
-def test_quantiles_of_traces_are_numpys(level: float) -> None:
-    rng = np.random.default_rng(0)
-    values, trace = rng.normal(size=999), rng.integers(0, 5, 999)
-    expected = {code: np.quantile(values[trace == code], level, method="inverted_cdf") for code in range(5)}
-    assert as_dict(trace_quantiles(values, trace, level)) == expected
 
 
 def test_a_window_holds_the_restored_token_and_ends_before_its_width() -> None:
@@ -49,19 +33,15 @@ def test_traces_of_a_cluster_count_once() -> None:
 
 def test_nothing_gives_nothing() -> None:
     none = np.array([], np.int64)
-    for found in (
-        trace_means(none * 1.0, none),
-        trace_maxima(none * 1.0, none),
-        trace_quantiles(none * 1.0, none, 0.5),
-    ):
-        assert len(found) == 0
+    assert len(trace_means(none * 1.0, none)) == 0
+    assert len(window_means(none * 1.0, none, none)) == 0
 
 
 def test_values_without_a_trace_or_a_number_are_refused() -> None:
     with pytest.raises(InternalError, match="3 values came with 2"):
         trace_means(np.ones(3), np.zeros(2, np.int64))
     with pytest.raises(InternalError, match="isn't finite"):
-        trace_maxima(np.array([1.0, np.nan]), np.zeros(2, np.int64))
+        trace_means(np.array([1.0, np.nan]), np.zeros(2, np.int64))
 
 
 def test_bad_tokens_drown_in_a_mean_and_show_in_the_window_and_the_worst_trace() -> None:
