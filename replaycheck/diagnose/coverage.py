@@ -21,8 +21,8 @@ def kernel_error(evidence: Evidence) -> Finding | None:
     if not failed:
         return None
     lines = [f"{probe.name}: {probe.sentence}" for probe in failed]
-    sentence = "1 kernel probe exceeds" if len(failed) == 1 else f"{len(failed)} kernel probes exceed"
-    return evidence.finding("RC110", f"{sentence} the error that the recipe predicts.", lines)
+    sentence = "1 kernel probe shows it" if len(failed) == 1 else f"{len(failed)} kernel probes show it"
+    return evidence.finding("RC110", f"{sentence}: {', '.join(probe.name for probe in failed[:3])}.", lines)
 
 
 def other_shard(evidence: Evidence) -> Finding | None:
@@ -31,7 +31,7 @@ def other_shard(evidence: Evidence) -> Finding | None:
     if not failed:
         return None
     lines = [f"{probe.name}: {probe.sentence}" for probe in failed]
-    return evidence.finding("RC602", "On equal layer inputs a rank has something else than its slice.", lines)
+    return evidence.finding("RC602", f"Seen on equal layer inputs, by {failed[0].name}.", lines)
 
 
 def missed_hits(evidence: Evidence) -> Finding | None:
@@ -41,7 +41,7 @@ def missed_hits(evidence: Evidence) -> Finding | None:
         return None
     missing = sum(arm.expected_hits - arm.proven_hits for arm in short)
     expected = sum(arm.expected_hits for arm in short)
-    sentence = f"{missing:,} of {expected:,} expected hits didn't happen, in {len(short)} warm arms."
+    sentence = f"{missing:,} of {expected:,} are missing, in {len(short)} warm arms."
     lines = [f"{arm.name}: {arm.proven_hits:,} of {arm.expected_hits:,} hits" for arm in short]
     return evidence.finding("RC301", sentence, lines)
 
@@ -55,7 +55,7 @@ def different_kernels(evidence: Evidence) -> Finding | None:
             lines += [f"{cell.name}, {role}" for role in _differences(pair[0], pair[1])]
     if not lines:
         return None
-    sentence = f"Two arms that should differ by one effect ran different kernels, at {len(lines)} places of the matrix."
+    sentence = f"At {len(lines)} places of the matrix, where the two should differ by one effect alone."
     return evidence.finding("RC601", sentence, lines)
 
 
@@ -78,9 +78,13 @@ def vacuous(evidence: Evidence) -> Finding | None:
 
 
 def too_few_traces(evidence: Evidence) -> Finding | None:
-    """RC902: a gate is inconclusive."""
-    open_ = [gate for gate in evidence.gates if gate.verdict == "inconclusive"]
+    """RC902: a gate is inconclusive though it has a number and a bound; without one of them, more traces wouldn't help."""
+    open_ = [
+        gate
+        for gate in evidence.gates
+        if gate.verdict == "inconclusive" and gate.bound is not None and gate.value.value is not None
+    ]
     if not open_:
         return None
-    sentence = f"{len(open_)} of {len(evidence.gates)} gates have too few traces to judge."
+    sentence = f"{len(open_)} of {len(evidence.gates)} gates can't judge: {', '.join(gate.name for gate in open_[:3])}."
     return evidence.finding("RC902", sentence, [f"{gate.name}: {gate.sentence} (n = {gate.value.n})" for gate in open_])

@@ -78,6 +78,7 @@ def joined(
         reproduce=reproduce,
         confidence=said.confidence,
         excluded=said.excluded,
+        place=said.named.where if said.named else same.place if same else None,
     )
     others = [finding for finding in found if finding.code not in general | {said.code}]
     return tuple(sorted((*others, mine), key=lambda finding: finding.code))

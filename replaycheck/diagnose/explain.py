@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from replaycheck.schema.arm import CHUNK
 
 from .fading import Fading
+from .locate import Named
 from .rules import RULES, Confidence
 from .symptoms import OWN, Symptoms
 from .trail import Op
@@ -26,6 +27,7 @@ class Explanation:
     sentence: str
     evidence: tuple[str, ...]
     excluded: tuple[str, ...]
+    named: Named | None = None  # the request of the first wrong step
 
 
 def explain(s: Symptoms) -> Explanation | None:
@@ -34,9 +36,15 @@ def explain(s: Symptoms) -> Explanation | None:
         return None
     rule = next((rule for rule in RULES if rule.holds(s)), None)
     code, confidence, when = (rule.code, rule.confidence, rule.when) if rule else (UNKNOWN, "none", "no rule holds")
-    where = s.wrong.sentence if s.wrong else s.refused or f"{s.lost_hits} expected hits didn't happen."
-    sentence = f"{when[0].upper()}{when[1:]}. {where}"
-    return Explanation(code, confidence, sentence, tuple(_evidence(s)), tuple(_excluded(s)))
+    # The title says what it is, nearly in the rule's words; those are evidence of how it was decided.
+    evidence = (f"decided by: {when}", *_evidence(s))
+    return Explanation(code, confidence, _where(s), evidence, tuple(_excluded(s)), s.wrong.named if s.wrong else None)
+
+
+def _where(s: Symptoms) -> str:
+    if s.wrong:
+        return s.wrong.sentence
+    return s.refused or (f"{s.lost_hits} are missing." if s.lost_hits else "Every step is right this time.")
 
 
 def _evidence(s: Symptoms) -> Iterator[str]:

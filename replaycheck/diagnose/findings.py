@@ -13,6 +13,7 @@ from .coverage import different_kernels, kernel_error, missed_hits, other_shard,
 from .evidence import Evidence
 from .rounding import rounded_through_bf16
 from .states import conv_differs, not_one_cast, other_position
+from .unsaid import another_dtype, left_out, not_a_number, other_tokens
 
 __all__ = ["SIGNATURES", "Evidence", "findings"]
 
@@ -29,6 +30,10 @@ SIGNATURES: tuple[Signature, ...] = (
     other_shard,
     vacuous,
     too_few_traces,
+    another_dtype,
+    not_a_number,
+    left_out,
+    other_tokens,
 )
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from replaycheck.schema.gaps import Where
+
 from .trail import Key, Op, Seen, Trail
 from .words import Place, places
 
@@ -30,6 +32,11 @@ class Named:
     trace: str
     branch: int
     turn: int
+
+    @property
+    def where(self) -> Where:
+        """The turn, as results name it."""
+        return Where(trace=self.trace, branch=self.branch, turn=self.turn)
 
 
 @dataclass(frozen=True)

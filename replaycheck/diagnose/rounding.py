@@ -104,8 +104,7 @@ def _alike(dirty: list[Written]) -> list[list[Written]]:
 
 def _dirty_sentence(group: list[Written], universe: set[Place]) -> str:
     return (
-        f"Values in {pools({one.pool for one in group})} had been rounded to bf16 before they were stored: "
-        f"{_kind(group[0].label)}, in {places(group[0].where, universe)} "
+        f"In {pools({one.pool for one in group})}: {_kind(group[0].label)}, in {places(group[0].where, universe)} "
         f"({listed(f'{one.pool}: {one.count}' for one in group)})."
     )
 

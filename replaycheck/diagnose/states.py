@@ -9,6 +9,7 @@ from __future__ import annotations
 import pandas as pd
 
 from replaycheck.schema.arm import Effect
+from replaycheck.schema.gaps import Where
 from replaycheck.schema.result import Finding
 
 from .evidence import Evidence
@@ -24,8 +25,8 @@ def other_position(evidence: Evidence) -> Finding | None:
     if not wrong:
         return None
     sentence = (
-        f"{sum(arm.label_mismatches for arm in wrong):,} restores took a state that belongs to another position than "
-        f"the plan asked for, in {len(wrong)} of {len(evidence.arms)} arms."
+        f"{sum(arm.label_mismatches for arm in wrong):,} restores took another one than the plan asked for, in "
+        f"{len(wrong)} of {len(evidence.arms)} arms."
     )
     return evidence.finding("RC201", sentence, [f"{arm.name}: {arm.label_mismatches:,}" for arm in wrong])
 
@@ -40,10 +41,9 @@ def conv_differs(evidence: Evidence) -> Finding | None:
     if bad.empty:
         return None
     sentence = (
-        f"The conv state of layer {int(bad['layer'].iloc[0])} differs from the reference's although the tokens are the "
-        f"same, first at {_restores(bad)}: a fault of position or slot, not of rounding."
+        f"In layer {int(bad['layer'].iloc[0])}, at {_restores(bad)}: a fault of position or slot, not of rounding."
     )
-    return evidence.finding("RC202", sentence, [_line(row) for row in _worst(bad)])
+    return evidence.finding("RC202", sentence, [_line(row) for row in _worst(bad)], _place(bad))
 
 
 def not_one_cast(evidence: Evidence) -> Finding | None:
@@ -61,10 +61,10 @@ def not_one_cast(evidence: Evidence) -> Finding | None:
     universe = set(zip(exact["layer"], exact["head"], strict=True))
     where = places(set(zip(bad["layer"], bad["head"], strict=True)), universe)
     sentence = (
-        f"The restored state isn't one direct cast of the live state at {_restores(bad)}, in {where}; the largest "
-        f"relative error is {bad['rel_error'].max():.3g}. The stored bits don't say where it comes from."
+        f"At {_restores(bad)}, in {where}; the largest relative error is {bad['rel_error'].max():.3g}. The stored bits "
+        f"don't say where it comes from."
     )
-    return evidence.finding("RC102", sentence, [_line(row) for row in _worst(bad)])
+    return evidence.finding("RC102", sentence, [_line(row) for row in _worst(bad)], _place(bad))
 
 
 def _exact(evidence: Evidence) -> pd.DataFrame:
@@ -94,6 +94,13 @@ def _restores(bad: pd.DataFrame) -> str:
 def _worst(bad: pd.DataFrame) -> list[pd.Series]:
     ordered = bad.sort_values(["max_error", "cell", "trace"], ascending=[False, True, True])
     return [row for _, row in ordered.drop_duplicates("cell").iterrows()]
+
+
+def _place(bad: pd.DataFrame) -> Where:
+    """The turn of the worst restore; a restore is named BRANCH/TURN@POSITION."""
+    row = _worst(bad)[0]
+    branch, _, turn = str(row["restore"]).partition("@")[0].partition("/")
+    return Where(trace=str(row["trace"]), branch=int(branch), turn=int(turn))
 
 
 def _line(row: pd.Series) -> str:

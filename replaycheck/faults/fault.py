@@ -95,11 +95,6 @@ class Fault:
         return next(kind for kind in KINDS if getattr(self, kind) is not None)
 
     @property
-    def in_the_lab(self) -> bool:
-        """Whether a lab arm can have it; a cache and the kernels of speculation are looked at by ``probe state`` alone."""
-        return self.kind not in ("cache", "speculation")
-
-    @property
     def changes_network(self) -> bool:
         """Whether an arm that it enters needs a network of its own."""
         return self.kind in ("recipe", "provider", "weights", "shards")

@@ -45,18 +45,6 @@ def hit_without_a_restore(steps: Steps) -> Steps:
     return [*steps[:at], *steps[at + 1 :]]
 
 
-def fork_without_a_copy(steps: Steps) -> Steps:
-    """F37: the branch computes in its source's slot."""
-    at = first(steps, copies(CopyReason.FORK))
-    copy = _copy(steps, at)
-    source, alias = copy.source, copy.destination
-
-    def shared(row: Row) -> Row:
-        return replace(row, source=source, destination=source) if row.source == alias else row
-
-    return [*steps[:at], *with_rows(steps[at + 1 :], shared)]
-
-
 def fork_from_a_sibling(steps: Steps) -> Steps:
     """A beam takes the state of another beam."""
     at = last(steps, copies(CopyReason.FORK))
@@ -92,15 +80,6 @@ def snapshot_of_the_running_slot(steps: Steps) -> Steps:
 def snapshot_is_never_written(steps: Steps) -> Steps:
     """B01: the slot is handed to the tree and nothing was stored in it."""
     return with_rows(steps, lambda row: replace(row, snapshots=()))
-
-
-def conv_and_state_apart(steps: Steps) -> Steps:
-    """F31: the convolution window ends elsewhere."""
-
-    def change(row: Row) -> Row:
-        return replace(row, snapshots=tuple(replace(s, conv_end=s.conv_end + 1) for s in row.snapshots))
-
-    return with_rows(steps, change)
 
 
 def source_evicted_before_the_copy(steps: Steps) -> Steps:
@@ -179,16 +158,6 @@ def null_slot_is_written(steps: Steps) -> Steps:
 def restored_as_empty(steps: Steps) -> Steps:
     """F26, B68: a hit finds the state not written yet, or cleared, and goes on from that of no tokens."""
     return [Clear(s.destination) if isinstance(s, Copy) and s.reason is CopyReason.RESTORE else s for s in steps]
-
-
-def never_written_but_cleared(steps: Steps) -> Steps:
-    """F20, B01: the kernel drops its snapshots; the slots that were to get them hold zeros."""
-    spoiled: Steps = []
-    for step in steps:
-        if isinstance(step, Compute):
-            spoiled += [Clear(snap.destination) for row in step.rows for snap in row.snapshots]
-        spoiled.append(step)
-    return with_rows(spoiled, lambda row: replace(row, snapshots=()))
 
 
 def stale_track_row(steps: Steps) -> Steps:

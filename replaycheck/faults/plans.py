@@ -38,15 +38,6 @@ def bf16_snapshot(schedule: Schedule) -> Schedule:
     return map_rows(schedule, change)
 
 
-def conv_late(schedule: Schedule) -> Schedule:
-    """The conv window of a snapshot inside an extend ends one token late; the temporal state is right."""
-
-    def change(row: Row) -> Row:
-        return map_snapshots(row, lambda s: replace(s, conv_end=min(s.conv_end + 1, row.b - row.a)))
-
-    return map_rows(schedule, change)
-
-
 def tail_kernel(schedule: Schedule) -> Schedule:
     """After a restore the tail runs through the other kernel form."""
     other = {Kernel.CHUNK: Kernel.RECURRENT, Kernel.RECURRENT: Kernel.CHUNK}

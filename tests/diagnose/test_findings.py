@@ -30,7 +30,7 @@ def test_clean_evidence_has_no_finding(clean: Evidence) -> None:
 def test_rounded_snapshots_are_named_with_pools_kind_layers_and_heads(spoil: Spoil) -> None:
     evidence = spoil(lambda pool, label, layer, head: pool != "bf16" and label == "interior")
     text = sentence(evidence)
-    assert "Values in the fp32 and fp16 pools had been rounded to bf16 before they were stored" in text
+    assert text.startswith("In the fp32 and fp16 pools: snapshots inside an extend")
     assert ": snapshots inside an extend that doesn't end on the grid (label interior), in " in text
     assert "all 2 KDA layers (0, 2), both heads (fp32: all 20 states and fp16: all 20 states)" in text
     assert "Clean are snapshots at the end of an extend off the grid (label final: 0 of 40 states), " in text
@@ -40,7 +40,7 @@ def test_rounded_snapshots_are_named_with_pools_kind_layers_and_heads(spoil: Spo
 def test_one_head_of_one_layer_is_named_alone(spoil: Spoil) -> None:
     evidence = spoil(lambda pool, label, layer, head: (pool, label, layer, head) == ("fp32", "final", 2, 1))
     text = sentence(evidence)
-    assert "Values in the fp32 pool had" in text
+    assert text.startswith("In the fp32 pool: ")
     assert "in KDA layer 2, head 1 (fp32: 5 of 20 states)" in text
     assert "(label final: 0" not in text
 

@@ -67,6 +67,31 @@ def token_by_token(step: Step) -> PoolForward:
     return call
 
 
+def packed_decode(kernel: Callable[..., object], bounded: bool) -> PoolForward:
+    """A kernel with the call that fla's packed decode began with: SGLang's Triton and Helion ones, and vLLM's for GDN.
+
+    ``bounded``: it takes KDA's lower bound; GDN knows none.
+    """
+
+    def step(x: Packed, token: Token, pool: Tensor) -> None:
+        bound = {"lower_bound": x.bound} if bounded else {}
+        kernel(
+            mixed_qkv=token.mixed,
+            a=token.a,
+            b=token.b,
+            A_log=x.A_log,
+            dt_bias=x.dt_bias,
+            scale=x.scale,
+            initial_state=pool,
+            out=token.out,
+            ssm_state_indices=token.slots,
+            use_qk_l2norm_in_kernel=True,
+            **bound,
+        )
+
+    return token_by_token(step)
+
+
 class _Slots:
     """Slots of the active sequences on the device; a new tensor only when a sequence has ended."""
 

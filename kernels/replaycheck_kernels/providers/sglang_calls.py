@@ -10,7 +10,7 @@ from torch import Tensor
 from ..contract import KdaInputs, SnapshotRow
 from ..recipe import Recipe
 from .adapt import Packed, accumulators, chunk_states, pack
-from .decode import Token, steps_before, token_by_token
+from .decode import packed_decode, steps_before
 from .provider import ModelKind, PoolForward, PoolResult
 from .shim import KernelModules
 
@@ -67,24 +67,7 @@ def _track(inputs: KdaInputs, pool: Tensor, rows: Sequence[SnapshotRow]) -> tupl
 def packed(modules: KernelModules, rule: str) -> PoolForward:
     """Packed decode of KDA, or of GDN (which knows no lower bound)."""
     kernel = getattr(modules.load(f"{OPS}.fla.fused_recurrent"), f"fused_recurrent_{rule}_packed_decode")
-
-    def step(x: Packed, token: Token, pool: Tensor) -> None:
-        bound = {"lower_bound": x.bound} if rule == "kda" else {}
-        kernel(
-            mixed_qkv=token.mixed,
-            a=token.a,
-            b=token.b,
-            A_log=x.A_log,
-            dt_bias=x.dt_bias,
-            scale=x.scale,
-            initial_state=pool,
-            out=token.out,
-            ssm_state_indices=token.slots,
-            use_qk_l2norm_in_kernel=True,
-            **bound,
-        )
-
-    return token_by_token(step)
+    return packed_decode(kernel, bounded=rule == "kda")
 
 
 Windowed = Callable[[Packed, Tensor, Tensor, Tensor, Tensor], Tensor]

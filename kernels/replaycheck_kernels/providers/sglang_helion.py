@@ -8,16 +8,17 @@ one token is handed to that one by SGLang itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from torch import Tensor
 
-from ..contract import SnapshotSource
+from ..contract import KdaInputs, SnapshotRow, SnapshotSource
+from ..recipe import Recipe
 from .adapt import Packed
-from .decode import Token, token_by_token
+from .decode import packed_decode
 from .exposed import Tap
-from .provider import Capabilities, PoolForward, ProviderError
+from .provider import Capabilities, PoolForward, PoolResult, ProviderError
 from .sglang_calls import OPS, chunk_kda, window
 from .shim import KernelModules
 
@@ -67,25 +68,15 @@ def _prefill(modules: KernelModules) -> PoolForward:
 
 def _packed(modules: KernelModules) -> PoolForward:
     """Decode of one token a sequence, in place."""
-    kernel = modules.load(f"{_FILES}.kda_decode").helion_fused_recurrent_kda_packed_decode
+    run = packed_decode(modules.load(f"{_FILES}.kda_decode").helion_fused_recurrent_kda_packed_decode, bounded=True)
 
-    def step(x: Packed, token: Token, pool: Tensor) -> None:
+    def call(
+        inputs: KdaInputs, pool: Tensor, slots: Sequence[int], rows: Sequence[SnapshotRow], recipe: Recipe
+    ) -> PoolResult:
         _powers_of_two("sglang/helion_kda_packed_decode", pool.shape[3], pool.shape[2])
-        kernel(
-            mixed_qkv=token.mixed,
-            a=token.a,
-            b=token.b,
-            A_log=x.A_log,
-            dt_bias=x.dt_bias,
-            scale=x.scale,
-            initial_state=pool,
-            out=token.out,
-            ssm_state_indices=token.slots,
-            use_qk_l2norm_in_kernel=True,
-            lower_bound=x.bound,
-        )
+        return run(inputs, pool, slots, rows, recipe)
 
-    return token_by_token(step)
+    return call
 
 
 def _powers_of_two(name: str, key: int, value: int) -> None:

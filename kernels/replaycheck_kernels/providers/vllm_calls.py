@@ -11,7 +11,7 @@ from torch import Tensor
 from ..contract import Forward, KdaInputs, KdaOutput, SnapshotRow
 from ..recipe import Recipe
 from .adapt import Packed, assemble, chunk_states, interior, pack, recorded
-from .decode import Token, steps_before, token_by_token
+from .decode import Token, packed_decode, steps_before, token_by_token
 from .provider import PoolForward, PoolResult
 from .shim import KernelModules
 
@@ -110,22 +110,7 @@ def packed_kda(modules: KernelModules) -> PoolForward:
 def packed_gdn(modules: KernelModules) -> PoolForward:
     """Decode of one token a sequence."""
     kernel = modules.load(f"{GDN_OPS}.fused_recurrent").fused_recurrent_gated_delta_rule_packed_decode
-
-    def step(x: Packed, token: Token, pool: Tensor) -> None:
-        kernel(
-            mixed_qkv=token.mixed,
-            a=token.a,
-            b=token.b,
-            A_log=x.A_log,
-            dt_bias=x.dt_bias,
-            scale=x.scale,
-            initial_state=pool,
-            out=token.out,
-            ssm_state_indices=token.slots,
-            use_qk_l2norm_in_kernel=True,
-        )
-
-    return token_by_token(step)
+    return packed_decode(kernel, bounded=False)
 
 
 def window_kda(modules: KernelModules) -> PoolForward:

@@ -44,9 +44,12 @@ def association_bound(lengths: Tensor, magnitude: Tensor) -> Tensor:
     return relative * magnitude + 4 * n * FLUSHED
 
 
-def excess(rebuilt: Tensor, sequential: Tensor, lengths: Tensor, magnitude: Tensor) -> float:
-    """Largest |rebuilt − sequential| in units of the bound; at most 1 for a right rebuild, infinite if it isn't finite."""
+def excess(rebuilt: Tensor, sequential: Tensor, allowed: Tensor) -> float:
+    """Largest |rebuilt − sequential| in units of ``allowed`` (of one shape); infinite if one isn't a number.
+
+    Where nothing is allowed the unit is the smallest fp32 number, so that equal states give 0.
+    """
     difference = (rebuilt.double() - sequential.double()).abs()
-    share = difference / association_bound(lengths, magnitude).clamp(min=2.0**-149)
+    share = difference / allowed.clamp(min=2.0**-149)
     worst = float(share.max()) if share.numel() else 0.0
     return worst if worst == worst else float("inf")

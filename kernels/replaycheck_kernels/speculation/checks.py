@@ -23,7 +23,7 @@ from ..oracle import ORACLE_KERNEL
 from ..recipe import EXACT, SGLANG, VLLM, Recipe
 from ..recurrent import RECURRENT_TORCH
 from .backend import BACKENDS, TORCH, Backend, stack
-from .bound import association_bound
+from .bound import association_bound, excess
 from .cases import HISTORY, Case, case
 from .check_methods import DTYPES, Check, Values, method_check
 from .commit import Align, Decays, magnitude
@@ -226,8 +226,8 @@ def _excess(on: Target, made: Case, kept: Tensor) -> float:
             allowed = association_bound(plan.length, magnitude(start, mine, plan.length, decays, on.recipe))
         else:
             allowed = gpu_bound(start, mine, plan.length, decays, on.recipe)
-        worst = max(worst, float(((found.double() - truth.double()).abs() / allowed.clamp(min=1e-45)).max()))
-    return worst if worst == worst else float("inf")
+        worst = max(worst, excess(found, truth, allowed))
+    return worst
 
 
 def _sequential(on: Target, made: Case, layer: int, checkpoint: Tensor, records: Records, kept: Tensor) -> Tensor:

@@ -47,7 +47,3 @@ class Pools:
             torch.full(temporal, nan, dtype=dtype, device=device),
             torch.full((shape.layers, slots, columns, shape.channels), nan, dtype=conv_dtype, device=device),
         )
-
-    def null_untouched(self) -> bool:
-        """Nothing ever wrote the null slot."""
-        return bool(self.temporal[:, 0].isnan().all() and self.conv[:, 0].isnan().all())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from replaycheck.schema.arm import Padding, PoolDtype, Rollback, Side
 from replaycheck.schema.policy import CheckpointPolicy, SglangPolicy, VllmPolicy
 
@@ -10,7 +12,6 @@ from ..cell import SmallCell
 GRID = CheckpointPolicy(every=64)
 PROMPT = CheckpointPolicy(prompt_end=True)
 SMALL = CheckpointPolicy(every=64, turn_end=True, capacity=2)
-EXACT_ENDS = SglangPolicy(cache="sglang-no-buffer")
 DOUBLE = SglangPolicy(cache="sglang-extra-buffer", track_interval=64)
 BLOCKS = VllmPolicy(cache="vllm-align", block=32, retain="all")
 NO_CACHE = VllmPolicy(cache="vllm-none")
@@ -24,7 +25,6 @@ HALF = SmallCell("half", GRID)
 """The first of three states inside an extend is restored."""
 ALIGNED = SmallCell("aligned", GRID)
 """A state at the end of an extend that ends on the grid is restored."""
-PROMPTS = SmallCell("twice", PROMPT)
 MATES = SmallCell("mates", GRID)
 """Three sequences in one pass; each one's state is restored later."""
 STRANGERS = SmallCell("strangers")
@@ -36,13 +36,10 @@ PADDED = SmallCell("short", padding=Padding(side=Side.LEFT))
 WINDOWS = SmallCell("speculative", rollback=Rollback.RECOVER)
 COLUMNS = SmallCell("speculative", rollback=Rollback.SLOTS)
 ACCEPTED = SmallCell("accepted", rollback=Rollback.RECOVER)
-DRAFTED = SmallCell("drafted", rollback=Rollback.RECOVER)
 WINDOW_MATES = SmallCell("window-mates", rollback=Rollback.RECOVER)
 RING = SmallCell("speculative", rollback=Rollback.REPLAY)
 
 
 def pooled(cell: SmallCell, pool: PoolDtype) -> SmallCell:
     """The cell with another pool dtype."""
-    from dataclasses import replace
-
     return replace(cell, pool=pool)

@@ -12,13 +12,18 @@ from replaycheck_kernels.contract import KdaInputs, StateKernel
 from replaycheck_kernels.precision import round_to
 from replaycheck_kernels.recipe import EXACT, Recipe
 from replaycheck_kernels.speculation.methods import METHODS, Replay, Rollback, Step
-from replaycheck_kernels.speculation.pools import Geometry
+from replaycheck_kernels.speculation.pools import Geometry, Pools
 from replaycheck_kernels.speculation.window import PER_TOKEN, take, windows
 from tests.kernels.cases import KDA, Layer, random_inputs, random_states
 
 KEY, VALUE, HISTORY, CHANNELS = 16, 24, 3, 6
 Pattern = Sequence[tuple[tuple[int, ...], tuple[int, ...]]]
 """For each step: the length of every request's window, and how many of its tokens are kept."""
+
+
+def null_untouched(pools: Pools) -> bool:
+    """Nothing ever wrote the null slot."""
+    return bool(pools.temporal[:, 0].isnan().all() and pools.conv[:, 0].isnan().all())
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from replaycheck_kernels.recipe import EXACT, SGLANG
 from replaycheck_kernels.recurrent import RECURRENT_TORCH
 from replaycheck_kernels.speculation.methods import METHODS, Rollback
 from tests.kernels.cases import GROUPED_GDN, GROUPED_KDA, KDA, Layer
-from tests.kernels.speculation.story import Pattern, Story, method, story
+from tests.kernels.speculation.story import Pattern, Story, method, null_untouched, story
 
 WIDTH = 4
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
@@ -47,7 +47,7 @@ def follow(tale: Story, way: Rollback, pattern: Pattern, kernel: StateKernel, dt
             assert torch.equal(way.conv()[layer, row], tale.history(layer, row, end))
         assert torch.equal(way.temporal().to(dtype), after)
         stored, computed = after, [n + k for n, k in zip(computed, kept, strict=True)]
-    assert way.pools.null_untouched()
+    assert null_untouched(way.pools)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=["fp32", "bf16", "fp16"])

@@ -30,7 +30,7 @@ from tests.kernels.cases import (
     random_inputs,
     random_states,
 )
-from tests.kernels.speculation.story import HISTORY, method, story
+from tests.kernels.speculation.story import HISTORY, method, null_untouched, story
 
 WIDTH = 8
 LENGTHS = (8, 1, 5, 2)
@@ -66,7 +66,8 @@ def test_a_rebuild_is_within_the_association_of_fp32_sums(layer: Layer, regime: 
         for kept in range(1, WIDTH + 1):
             n = window.lengths.clamp(max=kept)
             size = magnitude(initial, done.records, n, decays, recipe)
-            worst = max(worst, excess(rebuild(initial, done.records, n, decays, recipe), states[kept - 1], n, size))
+            rebuilt = rebuild(initial, done.records, n, decays, recipe)
+            worst = max(worst, excess(rebuilt, states[kept - 1], association_bound(n, size)))
     # A bound that a thousand roundings never come near would show nothing.
     assert 0.01 < worst <= 1
 
@@ -85,7 +86,9 @@ def test_any_accept_pattern_is_rebuilt_within_the_bound(data: st.DataObject, lay
     _, states = each_position(RECURRENT_TORCH, window, initial, recipe)
     sequential = torch.stack(list(states), 1)[torch.arange(len(lengths)), kept - 1]
     size = magnitude(initial, records, kept, decays, recipe)
-    assert excess(rebuild(initial, records, kept, decays, recipe), sequential, kept, size) <= 1
+    rebuilt = rebuild(initial, records, kept, decays, recipe)
+    assert excess(rebuilt, sequential, association_bound(kept, size)) <= 1
+    assert excess(rebuilt * float("nan"), sequential, association_bound(kept, size)) == float("inf")
 
 
 def test_the_bound_is_about_1e6_of_a_state() -> None:
@@ -113,7 +116,8 @@ def test_a_bf16_correction_breaks_the_bound() -> None:
     lossy = replace(done.records, correction=done.records.correction.bfloat16())
     _, states = each_position(RECURRENT_TORCH, window, initial, EXACT)
     size = magnitude(initial, done.records, window.lengths, decays, EXACT)
-    assert excess(rebuild(initial, lossy, window.lengths, decays, EXACT), states[-1], window.lengths, size) > 100
+    rebuilt = rebuild(initial, lossy, window.lengths, decays, EXACT)
+    assert excess(rebuilt, states[-1], association_bound(window.lengths, size)) > 100
 
 
 def test_unused_records_may_hold_anything() -> None:
@@ -169,7 +173,7 @@ def test_the_method_follows_decoding_window_by_window(dtype: torch.dtype) -> Non
                 assert bool(((low <= found) & (found <= high)).all())
                 assert torch.equal(way.conv()[layer, row], tale.history(layer, row, computed[row] + kept[row]))
         computed = [a + b for a, b in zip(computed, kept, strict=True)]
-    assert way.pools.null_untouched()
+    assert null_untouched(way.pools)
 
 
 @pytest.mark.parametrize("block", [4, 5, 16])
