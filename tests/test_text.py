@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import unicodedata
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replaycheck.text import printable, shorten
+from replaycheck.text import columns, printable, shorten, wrapped
 
 
 @given(st.text())
@@ -37,3 +39,15 @@ def test_shortened_text_fits(text: str, width: int) -> None:
 )
 def test_escapes(text: str, shown: str) -> None:
     assert printable(text) == shown
+
+
+@pytest.mark.parametrize(("terminal", "wide", "lines"), [(80, 80, 3), (20, 60, 4), (None, 100, 1)])
+def test_lines_are_cut_for_a_terminal_only(
+    monkeypatch: pytest.MonkeyPatch, terminal: int | None, wide: int, lines: int
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal is not None, raising=False)
+    monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((terminal or 80, 24)))
+    assert columns(100) == wide
+    cut = wrapped("word " * 36 + "end", 4).splitlines()
+    assert len(cut) == lines
+    assert lines == 1 or all(len(line) <= wide for line in cut) and all(line.startswith("    w") for line in cut[1:])

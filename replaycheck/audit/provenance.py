@@ -14,15 +14,12 @@ from numpy.typing import NDArray
 from replaycheck.errors import InternalError, choices
 from replaycheck.schema.arm import PoolDtype
 
-__all__ = ["HONEST_SHARE", "MIN_ELEMENTS", "bf16_share", "false_alarm", "is_bf16_like"]
+__all__ = ["MIN_ELEMENTS", "bf16_share", "is_bf16_like"]
 
 MIN_ELEMENTS = 64
 """With fewer elements that tell anything, no share is given. With 64, an honest fp16 state is taken for a rounded one
-with probability 8^-64 = 1.6e-58."""
-
-HONEST_SHARE: dict[PoolDtype, float] = {PoolDtype.FP32: 2.0**-16, PoolDtype.FP16: 2.0**-3}
-"""Share of elements that fit bf16 by chance. bf16 keeps 7 mantissa bits: of fp32's 23 the low 16 must be zero, of
-fp16's 10 the low 3. Sums of few products of bf16 numbers have fewer bits to begin with, and a larger share."""
+with probability 8^-64 = 1.6e-58: bf16 keeps 7 mantissa bits, so of fp16's 10 the low 3 must be zero by chance (of fp32's
+23 the low 16). Sums of few products of bf16 numbers have fewer bits to begin with, and a larger share that fits."""
 
 _LOW_BITS = np.uint32(0xFFFF)
 _FP16_NORMAL = np.float32(2.0**-14)  # the smallest; below it fp16 has fewer bits, and values fit bf16 without rounding
@@ -59,12 +56,3 @@ def is_bf16_like(share: float, declared_bf16: bool) -> bool:
     numbers (16 significant bits), and many more of its elements fit than 2^-16, honestly.
     """
     return not declared_bf16 and share == 1.0
-
-
-def false_alarm(pool: PoolDtype, elements: int) -> float:
-    """Probability that every one of ``elements`` independent honest values fits bf16: p^n, exactly binomial.
-
-    >>> f"{false_alarm(PoolDtype.FP16, 64):.1e}"
-    '1.6e-58'
-    """
-    return float(HONEST_SHARE[pool] ** elements)

@@ -11,6 +11,8 @@ from typing import Protocol
 
 import torch
 
+from replaycheck.autotuning import REPLAYED
+
 from .workload import Sizes
 
 PREFILL, DECODE = "prefill", "decode"
@@ -37,7 +39,7 @@ class Setup:
     recipe: str
     kernels: str = "ours"
     kernels_path: Path | None = None
-    autotune: int = 1
+    autotune: int = REPLAYED
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from replaycheck.autotuning import BENCHED
 from replaycheck.cli import options
 
 if TYPE_CHECKING:
@@ -16,10 +17,7 @@ __all__ = ["command"]
 
 _COUNT = click.IntRange(min=1)
 
-_autotune = click.option(
-    "--autotune", type=click.IntRange(min=0), default=0, show_default=True, metavar="N",
-    help="Let Triton time at most N configurations of a kernel; 0: all, as engines do, which takes minutes.",
-)  # fmt: skip
+_autotune = options.autotune_option(BENCHED)
 
 
 @click.group(

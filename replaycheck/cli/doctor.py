@@ -13,7 +13,7 @@ from replaycheck.cli.options import emit_json, example, json_option
 from replaycheck.errors import ExitCode
 from replaycheck.replay.environment import describe
 from replaycheck.schema.environment import Environment
-from replaycheck.text import printable
+from replaycheck.text import printable, wrapped
 
 __all__ = ["command"]
 
@@ -44,7 +44,7 @@ def _record(environment: Environment, checks: list[Capability]) -> dict[str, obj
 
 def _print(environment: Environment, checks: list[Capability]) -> None:
     click.echo(f"{environment.platform}, {environment.cpu or 'unknown processor'}, {environment.cores} cores")
-    click.echo("  ".join(f"{name} {version or 'absent'}" for name, version in environment.versions.items()))
+    click.echo(wrapped("  ".join(f"{name} {version or 'absent'}" for name, version in environment.versions.items())))
     for name, value in environment.variables.items():
         click.echo(f"{name}={printable(value)}")
     width = max(len(check.name) for check in checks)
@@ -52,6 +52,6 @@ def _print(environment: Environment, checks: list[Capability]) -> None:
         click.echo(f"\n{HEADINGS[kind]}")
         for check in own:
             mark = "yes" if check.usable else "NO " if check.required else "no "
-            click.echo(f"{mark}  {check.name:{width}}  {printable(check.text)}")
+            click.echo(wrapped(f"{mark}  {check.name:{width}}  {printable(check.text)}"))
     click.echo()
     click.echo("replaycheck run can run here" if usable(checks) else "replaycheck run can't run here: see NO above")

@@ -8,6 +8,7 @@ import click
 
 from replaycheck.cli.options import emit_json, example, json_option
 from replaycheck.diagnose.codes import CODES, index, lookup, page
+from replaycheck.text import wrapped
 
 __all__ = ["command"]
 
@@ -20,4 +21,6 @@ def command(code: str | None, as_json: bool) -> None:
     if as_json:
         emit_json(asdict(lookup(code)) if code else {entry.code: entry.title for entry in CODES.values()})
     else:
-        click.echo(page(code) if code else index(), nl=False)
+        text = page(code) if code else index()
+        for line in text.splitlines():
+            click.echo(wrapped(line, 2 if line.startswith(("*", "-", "RC")) else 0))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from replaycheck.cli import options
+from replaycheck.cli import groups, options
 from replaycheck.cli.progress import Progress
 
 __all__ = ["command"]
@@ -21,20 +21,9 @@ __all__ = ["command"]
     ),
 )
 @click.argument("suite", required=False, type=click.Path(path_type=Path), metavar="[SUITE.toml]")
-@options.preset_option
-@options.traces_option
-@options.model_option
-@options.recipe_option
-@options.one_kernels_option
-@options.kernels_path_option
-@options.autotune_option
-@options.seed_option
-@options.device_option
-@options.workers_option
+@groups.replayed_options
 @options.subject_option
-@options.url_option
-@options.engine_model_option
-@options.subject_settings_option
+@groups.engine_options
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE.json", help="Write the floor here.")
 @options.json_option
 @click.option(
@@ -46,20 +35,9 @@ __all__ = ["command"]
 @click.option("--dry-run", is_flag=True, help="Print who computes what in each arm, and run nothing.")
 def command(
     suite: Path | None,
-    preset: str | None,
-    traces: tuple[str, ...],
-    model: Path | None,
-    recipe: str | None,
-    kernels: str,
-    kernels_path: Path | None,
-    autotune: int,
-    seed: int,
-    device: str,
-    workers: int | None,
+    replayed: groups.Replayed,
     subject: str,
-    url: str | None,
-    engine_model: str | None,
-    subject_settings: tuple[str, ...],
+    engine: groups.Engine,
     out: Path | None,
     as_json: bool,
     condition: Path | None,
@@ -75,14 +53,8 @@ def command(
     from replaycheck.floor.measure import for_floor, measure_floor
     from replaycheck.floor.text import floor_text
     from replaycheck.json_files import write_json
-    from replaycheck.replay.settings import resolve
-    from replaycheck.subjects.lab.kernels import KernelChoice
 
-    choice = KernelChoice(kernels, kernels_path, device, autotune)
-    theirs = options.subject_options(url, model, engine_model, device, subject_settings)
-    settings, warnings = resolve(
-        suite, preset, traces, model, recipe, (), (), seed, choice, admitted=False, subject=subject, options=theirs
-    )
+    settings, warnings = replayed.settings(suite, engine, subject)
     settings = for_floor(settings)
     say = Progress()
     for warning in warnings:
@@ -93,7 +65,7 @@ def command(
 
         click.echo(show(settings, How(), calibrate=False))
         return
-    found = measure_floor(settings, workers, say)
+    found = measure_floor(settings, replayed.workers, say)
     if out is not None:
         write_json(out, found)
         say(f"wrote {out}")

@@ -16,7 +16,7 @@ from replaycheck.cli.options import (
     inconclusive_option,
     json_option,
 )
-from replaycheck.text import printable
+from replaycheck.text import printable, wrapped
 
 if TYPE_CHECKING:
     from replaycheck.schema.result import GateResult, Summary
@@ -58,7 +58,7 @@ def command(
 
 def _show(gates: tuple[GateResult, ...], summary: Summary) -> None:
     for gate in gates:
-        click.echo(f"{gate.verdict:12}  {printable(gate.file)}: {gate.name}: {printable(gate.sentence)}")
+        click.echo(wrapped(f"{gate.verdict:12}  {printable(gate.file)}: {gate.name}: {printable(gate.sentence)}", 14))
     click.echo(
         f"{summary.verdict}: {summary.passed} of {summary.declared} gates pass, {summary.failed} fail, "
         f"{summary.inconclusive} inconclusive, {summary.vacuous} vacuous, {summary.waived} waived, "

@@ -25,7 +25,7 @@ def command(shards: tuple[Path, ...], out: Path | None, as_json: bool, github: b
     from replaycheck.replay.merge import merge
     from replaycheck.report.github_step import publish
     from replaycheck.report.privacy import combined, mark_text
-    from replaycheck.report.terminal import decorated, summary_text
+    from replaycheck.report.terminal import decorated, summary_text, terminal_width
     from replaycheck.report.write import write_all
 
     say = Progress()
@@ -36,7 +36,7 @@ def command(shards: tuple[Path, ...], out: Path | None, as_json: bool, github: b
     if as_json:
         options.emit_json(result.model_dump(mode="json"))
     else:
-        click.echo(decorated(summary_text(result, record.path)))
+        click.echo(decorated(summary_text(result, record.path, terminal_width())))
     # The gate files lie where the shards ran.
     publish(github, result.gates, {}, as_json, record.path / "summary.md")
     return result.summary.exit_code

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from replaycheck.cli import options
+from replaycheck.cli import groups, options
 from replaycheck.cli.progress import Progress
 from replaycheck.errors import EngineEnvironmentError, ExitCode, UsageError
 
@@ -173,10 +173,8 @@ def golden(model: Path | None, out: Path | None, check: bool) -> int:
     )
 )
 @options.subject_option
-@options.url_option
+@groups.engine_options
 @options.model_option
-@options.engine_model_option
-@options.subject_settings_option
 @options.device_option
 @click.option(
     "--golden", type=_FOLDER, metavar="FILE", help="Golden values of another model. [default: those that ship]"
@@ -184,10 +182,8 @@ def golden(model: Path | None, out: Path | None, check: bool) -> int:
 @options.json_option
 def verify(
     subject: str,
-    url: str | None,
+    engine: groups.Engine,
     model: Path | None,
-    engine_model: str | None,
-    subject_settings: tuple[str, ...],
     device: str,
     golden: Path | None,
     as_json: bool,
@@ -202,8 +198,7 @@ def verify(
     from replaycheck.replay.verify import verify as hold
     from replaycheck.report.verify_text import verify_text
 
-    theirs = options.subject_options(url, model, engine_model, device, subject_settings)
-    found = hold(read_golden(golden or golden_file()), subject, theirs)
+    found = hold(read_golden(golden or golden_file()), subject, engine.with_model(model, device))
     if as_json:
         options.emit_json(found.model_dump(mode="json"))
     else:

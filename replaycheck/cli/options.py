@@ -6,8 +6,9 @@ checked by their readers, whose errors say more than click's.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -44,6 +45,7 @@ __all__ = [
     "workers_option",
 ]
 
+Command = Callable[..., Any]
 _PATH = click.Path(path_type=Path)
 
 # out: Path | None
@@ -108,15 +110,22 @@ one_kernels_option = click.option(
 kernels_path_option = click.option(
     "--kernels-path", type=_PATH, metavar="DIR", help="Folder with fla's, sglang's or vllm's package, unpacked."
 )
+
+
 # autotune: int
-autotune_option = click.option(
-    "--autotune",
-    type=click.IntRange(min=0),
-    default=1,
-    show_default=True,
-    metavar="N",
-    help="Let Triton time at most N configurations of a provider's kernel; 0: all. The choice changes bits.",
-)
+def autotune_option(default: int) -> Callable[[Command], Command]:
+    """--autotune with one of the defaults of :mod:`replaycheck.autotuning`."""
+    return click.option(
+        "--autotune",
+        type=click.IntRange(min=0),
+        default=default,
+        show_default=True,
+        metavar="N",
+        help="On a GPU: let Triton time at most N configurations of a kernel; 0: all, as engines do, which takes minutes. "
+        "The choice changes bits.",
+    )
+
+
 # recipe: str | None
 recipe_option = click.option(
     "--recipe",

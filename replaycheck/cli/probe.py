@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from replaycheck.autotuning import PROBED
 from replaycheck.cli import options
 from replaycheck.errors import ExitCode
 
@@ -41,14 +42,7 @@ def command() -> None:
 @options.seed_option
 @options.device_option
 @options.workers_option
-@click.option(
-    "--autotune",
-    type=click.IntRange(min=0),
-    default=2,
-    show_default=True,
-    metavar="N",
-    help="Let Triton time at most N configurations a kernel on a GPU; 0: all. The choice changes bits.",
-)
+@options.autotune_option(PROBED)
 @click.option(
     "--limit",
     type=click.FloatRange(min=1),

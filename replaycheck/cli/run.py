@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from replaycheck.cli import options
+from replaycheck.cli import groups, options
 from replaycheck.cli.progress import Progress
 
 if TYPE_CHECKING:
@@ -22,18 +22,9 @@ __all__ = ["command"]
     epilog=options.example("replaycheck run", "replaycheck run --preset quick --fault bf16-snapshot --out /tmp/faulty")
 )
 @click.argument("suite", required=False, type=click.Path(path_type=Path), metavar="[SUITE.toml]")
-@options.preset_option
-@options.traces_option
-@options.model_option
-@options.recipe_option
-@options.one_kernels_option
-@options.kernels_path_option
-@options.autotune_option
+@groups.replayed_options
 @options.gates_option
 @options.fault_option
-@options.seed_option
-@options.device_option
-@options.workers_option
 @click.option(
     "--cluster",
     metavar="ADDRESS",
@@ -41,9 +32,7 @@ __all__ = ["command"]
 )
 @click.option("--shard", metavar="I/N", help="Replay every N-th part and judge nothing; `merge` joins shards.")
 @options.subject_option
-@options.url_option
-@options.engine_model_option
-@options.subject_settings_option
+@groups.engine_options
 @click.option("--free", is_flag=True, help="Run every arm on its own answers as well: where does what it says part?")
 @click.option(
     "--floor",
@@ -88,24 +77,13 @@ __all__ = ["command"]
 )
 def command(
     suite: Path | None,
-    preset: str | None,
-    traces: tuple[str, ...],
-    model: Path | None,
-    recipe: str | None,
-    kernels: str,
-    kernels_path: Path | None,
-    autotune: int,
+    replayed: groups.Replayed,
     gates: tuple[str, ...],
     faults: tuple[str, ...],
-    seed: int,
-    device: str,
-    workers: int | None,
     cluster: str | None,
     shard: str | None,
     subject: str,
-    url: str | None,
-    engine_model: str | None,
-    subject_settings: tuple[str, ...],
+    engine: groups.Engine,
     free: bool,
     floor: Path | None,
     out: Path | None,
@@ -130,27 +108,21 @@ def command(
     from dataclasses import replace
 
     if server_options or architecture:
-        return _server_options(subject, server_options, architecture, seed, out, as_json)
+        return _server_options(subject, server_options, architecture, replayed.seed, out, as_json)
     from replaycheck.audit.labels import AuditMode
     from replaycheck.faults.fault import find_fault
     from replaycheck.floor.given import with_floor
     from replaycheck.replay.batches import WHOLE, Shard
-    from replaycheck.replay.settings import resolve
     from replaycheck.replay.stage import How
-    from replaycheck.subjects.lab.kernels import KernelChoice
 
     for name in faults:
         find_fault(name)
-    choice = KernelChoice(kernels, kernels_path, device, autotune)
-    theirs = options.subject_options(url, model, engine_model, device, subject_settings)
-    settings, warnings = resolve(
-        suite, preset, traces, model, recipe, gates, faults, seed, choice, subject=subject, options=theirs, free=free
-    )
+    settings, warnings = replayed.settings(suite, engine, subject, gates, faults, free, admitted=True)
     settings, more = with_floor(replace(settings, audit=AuditMode(audit)), floor)
     say = Progress()
     for warning in (*warnings, *more):
         say(f"warning: {warning}")
-    how = How(workers, cluster, Shard.parse(shard) if shard else WHOLE)
+    how = How(replayed.workers, cluster, Shard.parse(shard) if shard else WHOLE)
     if budget:
         settings = _within(settings, budget, how, resume)
     if fail_fast:
@@ -165,7 +137,7 @@ def command(
     from replaycheck.report.github_step import publish
     from replaycheck.report.junit import crash_recorded
     from replaycheck.report.privacy import mark_text
-    from replaycheck.report.terminal import decorated, summary_text
+    from replaycheck.report.terminal import decorated, summary_text, terminal_width
     from replaycheck.report.write import write_all
     from replaycheck.traces.private import text_kind
 
@@ -187,7 +159,7 @@ def command(
     if as_json:
         options.emit_json(result.model_dump(mode="json"))
     else:
-        click.echo(decorated(summary_text(result, record.path)))
+        click.echo(decorated(summary_text(result, record.path, terminal_width())))
     files = {loaded.name: loaded.path for loaded in settings.gates}
     publish(github, result.gates, files, as_json, record.path / "summary.md")
     return code_under(result.summary.exit_code, result.summary.inconclusive > 0, inconclusive, exit_zero)

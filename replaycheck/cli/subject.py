@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from replaycheck.cli import options
+from replaycheck.cli import groups, options
 from replaycheck.errors import ExitCode
 
 __all__ = ["command"]
@@ -24,18 +24,14 @@ def command() -> None:
     )
 )
 @click.argument("name", metavar="pkg.mod:factory")
-@options.url_option
+@groups.engine_options
 @options.model_option
-@options.engine_model_option
-@options.subject_settings_option
 @options.device_option
 @options.json_option
 def check(
     name: str,
-    url: str | None,
+    engine: groups.Engine,
     model: Path | None,
-    engine_model: str | None,
-    subject_settings: tuple[str, ...],
     device: str,
     as_json: bool,
 ) -> int:
@@ -46,8 +42,7 @@ def check(
     from replaycheck.subjects.check import check_subject
     from replaycheck.subjects.choose import make_subject
 
-    theirs = options.subject_options(url, model, engine_model, device, subject_settings)
-    found = check_subject(make_subject(name, theirs))
+    found = check_subject(make_subject(name, engine.with_model(model, device)))
     if as_json:
         options.emit_json({"subject": name, "checks": [line.plain() for line in found]})
     else:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from replaycheck.cli import options
+from replaycheck.cli import groups, options
 from replaycheck.cli.progress import Progress
 
 __all__ = ["command"]
@@ -45,16 +45,7 @@ __all__ = ["command"]
     show_default=True,
     help="How earlier answers enter a later turn; decoded also stores each turn's end.",
 )
-@options.preset_option
-@options.traces_option
-@options.model_option
-@options.recipe_option
-@options.one_kernels_option
-@options.kernels_path_option
-@options.autotune_option
-@options.seed_option
-@options.device_option
-@options.workers_option
+@groups.replayed_options
 @options.out_option
 @options.json_option
 @click.option("--dry-run", is_flag=True, help="Print who computes what in each arm, and run nothing.")
@@ -63,16 +54,7 @@ def command(
     pools: str,
     activations: str,
     answers: str,
-    preset: str | None,
-    traces: tuple[str, ...],
-    model: Path | None,
-    recipe: str | None,
-    kernels: str,
-    kernels_path: Path | None,
-    autotune: int,
-    seed: int,
-    device: str,
-    workers: int | None,
+    replayed: groups.Replayed,
     out: Path | None,
     as_json: bool,
     dry_run: bool,
@@ -81,16 +63,11 @@ def command(
 
     A table; with --out also sweep.json, and sweep.html with a plot to choose from.
     """
-    from replaycheck.replay.settings import resolve
-    from replaycheck.subjects.lab.kernels import KernelChoice
     from replaycheck.sweep.choice import choice
     from replaycheck.sweep.run import for_sweep, sweep
 
     asked = choice(intervals, pools, activations, answers)
-    given = KernelChoice(kernels, kernels_path, device, autotune)
-    settings, warnings = resolve(
-        preset=preset, traces=traces, model=model, recipe=recipe, seed=seed, kernels=given, admitted=False
-    )
+    settings, warnings = replayed.settings()
     settings = for_sweep(settings, asked)
     say = Progress()
     for warning in warnings:
@@ -103,7 +80,7 @@ def command(
         return
     from replaycheck.report.sweep_text import sweep_text
 
-    found = sweep(settings, asked, out, workers, say)
+    found = sweep(settings, asked, out, replayed.workers, say)
     if out is not None:
         from replaycheck.report.sweep_html import write_sweep_page
 

@@ -40,7 +40,8 @@ class Chain:
 def chains(arms: Sequence[Arm]) -> tuple[Chain, ...]:
     """A chain for each warm arm whose cold arm is there; decoded token by token, since a cold arm has no windows."""
     there = {arm.name for arm in arms}
-    found = (_chain(arm, there) for arm in arms if arm.compiler is Compiler.WARM and arm.rollback is None)
+    warm = (arm for arm in arms if arm.compiler is Compiler.WARM and arm.rollback is None and not arm.repeat)
+    found = (_chain(arm, there) for arm in warm)
     return tuple(chain for chain in found if chain is not None)
 
 

@@ -15,6 +15,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from replaycheck.schema.gaps import Where
 from replaycheck.schema.result import Estimate
 from replaycheck.stats.clusters import ClusterMeans
 from replaycheck.stats.intervals import cluster_t
@@ -42,6 +43,9 @@ class _Cell:
     bits_differ: int = 0
     not_finite: int = 0
     missing: int = 0
+    unsized: int = 0
+    unsized_flips: int = 0
+    first_unsized_flip: Where | None = None
     flips: int = 0
     kl_max: float | None = None
     flip_margin_max: float | None = None
@@ -94,6 +98,10 @@ class CellSums:
         mine.bits_differ += int((~part.bits_equal[at]).sum())
         mine.not_finite += int((~part.finite[at] & ~part.unsaid[at]).sum())
         mine.missing += int(part.unsaid[at].sum())
+        mine.unsized += int((part.unsaid[at] & part.chosen[at]).sum())
+        unsized_flip = part.unsaid[at] & flip
+        mine.unsized_flips += int(unsized_flip.sum())
+        mine.first_unsized_flip = mine.first_unsized_flip or part.where(at, unsized_flip)
         mine.flips += int(flip.sum())
         mine.kl_max = larger(mine.kl_max, largest(part.kl[at]))
         mine.flip_margin_max = larger(mine.flip_margin_max, largest(part.margin[at][flip]))
@@ -112,6 +120,9 @@ class CellSums:
                     "bits_differ": mine.bits_differ,
                     "not_finite": mine.not_finite,
                     "missing": mine.missing,
+                    "unsized": mine.unsized,
+                    "unsized_flips": mine.unsized_flips,
+                    "first_unsized_flip": mine.first_unsized_flip,
                     "abs_dlogp": spilled_quantiles(self._spill, number),
                     "worst_trace_abs_dlogp": _worst(mine),
                     "kl_mean": kl.get(number, NOT_SEEN),
@@ -131,12 +142,14 @@ class _Part:
     cluster: Names
     branch: NDArray[np.int64]
     turn: NDArray[np.int64]
+    position: NDArray[np.int64]
     size: Wide
     kl: Wide
     margin: Wide
     finite: Mask
     unsaid: Mask
     flip: Mask
+    chosen: Mask  # both arms said their most likely token
     bits_equal: Mask
     restored: Mask
 
@@ -149,12 +162,14 @@ class _Part:
             names(pairs["cluster"]),
             integers(pairs["branch"]),
             integers(pairs["turn"]),
+            integers(pairs["position"]),
             size,
             floats(pairs["kl"]),
             floats(pairs["margin"]),
             np.isfinite(size),
             unsaid(pairs),
             flags(pairs["flip"]),
+            flags(pairs["flip"].is_valid()),
             flags(pairs["bits_equal"], unseen=True),
             flags(pairs["offset_from_restore"].is_valid()),
         )
@@ -163,6 +178,14 @@ class _Part:
         """The rows of a cell, which lie together."""
         mine = np.flatnonzero(self.cell.code == cell)
         return slice(int(mine[0]), int(mine[-1]) + 1) if len(mine) else slice(0, 0)
+
+    def where(self, rows: slice, mask: Mask) -> Where | None:
+        """The first of ``rows`` at which the mask is set."""
+        if not mask.any():
+            return None
+        at = rows.start + int(mask.argmax())
+        branch, turn, position = (int(column[at]) for column in (self.branch, self.turn, self.position))
+        return Where(trace=self.trace.of[self.trace.code[at]], branch=branch, turn=turn, position=position)
 
     def means(self, values: Wide, kept: Mask) -> Iterator[tuple[str, pd.Series]]:
         """Of each cell with a kept value, the mean of each trace, by the trace's code.

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from replaycheck.schema.arm import Cell, Effect
-from replaycheck.schema.frames import empty_frame, to_arrow, to_frame
+from replaycheck.schema.frames import decoded, in_order, to_frame
 
 from .cell_sums import larger, largest
 from .columns import Names, flags, floats, integers, names, starts
@@ -94,14 +94,7 @@ class RestoreSums:
     @property
     def evidence(self) -> pd.DataFrame:
         """The RESTORES rows that were kept, in key order."""
-        if not self._kept:
-            return empty_frame("restores")
-        plain = [pa.table([_decoded(column) for column in part.columns], part.column_names) for part in self._kept]
-        return to_frame(to_arrow("restores", {name: pa.concat_tables(plain)[name] for name in plain[0].column_names}))
-
-
-def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+        return to_frame(in_order("restores", [decoded(part) for part in self._kept]))
 
 
 @dataclass(frozen=True)

@@ -32,14 +32,15 @@ def compare_restores(cell: Cell, reference: ArmRecording, candidate: ArmRecordin
 def restores(cells: Sequence[Cell], recordings: Mapping[str, ArmRecording]) -> pa.Table:
     """The RESTORES rows of all cells, in key order: one a restore of the candidate, layer and head.
 
-    A reference that keeps no states (cold) gives none, and neither does a grid cell, whose candidate restores nothing.
+    A reference that keeps no states (cold) gives none, and neither does a grid cell, whose candidate restores nothing, nor a
+    cell of requests in flight at once, which may restore at other tokens.
     Raises :class:`InternalError` if a restore has no counterpart in split or split-rounded, which cut at every restore.
     """
     shares: dict[int, list[float]] = {}  # by state: its cells share it
     found: list[dict[str, Any]] = []
     for cell in cells:
         states = {state.key: state for state in recordings[cell.reference].restores}
-        if cell.effect is Effect.GRID or (cell.effect is Effect.TOTAL and not states):
+        if cell.effect in (Effect.GRID, Effect.TOGETHER) or (cell.effect is Effect.TOTAL and not states):
             continue
         for state in recordings[cell.candidate].restores:
             found.append(_state(cell, states.get(state.key), state, shares))

@@ -39,7 +39,7 @@ def pair_saved(cell: str, reference: pd.DataFrame, candidate: pd.DataFrame) -> p
         "role": both["role_b"],
         "dlogp": both["logprob_b"] - both["logprob_a"],
         "kl": np.full(len(both), np.nan),
-        "flip": top_a != top_b,
+        "flip": pd.Series(top_a != top_b, dtype="boolean").mask(_not_seen(both), pd.NA),
         "margin": both["margin_a"],
         "bits_equal": digest_equal,
         "offset_from_restore": both["offset_from_restore_b"],
@@ -53,6 +53,12 @@ def _equal(both: pd.DataFrame) -> pd.Series:
     equal = (both["logits_digest_a"] == both["logits_digest_b"]).astype("boolean")
     differ = both["logprob_a"].notna() & both["logprob_b"].notna() & (both["logprob_a"] != both["logprob_b"])
     return equal.mask(~shown, pd.NA).mask(~shown & differ, False)
+
+
+def _not_seen(both: pd.DataFrame) -> pd.Series:
+    """Where a subject without logits didn't say its most likely token in one of the runs. Logits without one hold a NaN."""
+    shown = both["logits_digest_a"].notna() & both["logits_digest_b"].notna()
+    return ~shown & (both["top1_a"].isna() | both["top1_b"].isna())
 
 
 def _refuse_other_tokens(cell: str, both: pd.DataFrame) -> None:

@@ -34,22 +34,28 @@ class TopLogprobs:
         ids: [n, k] best tokens, best first, the lowest id first of equal ones; -1: none.
         logprobs: [n, k] of these; NaN: none, or no number.
         missing: [n] nothing was said about the position's own token; the best ones may be there all the same.
+        chosen: [n] the token that greedy decoding took, where that alone is known of the best ones; -1: not known.
     """
 
     token: NDArray[np.float64]
     ids: NDArray[np.int32]
     logprobs: NDArray[np.float64]
     missing: NDArray[np.bool_]
+    chosen: NDArray[np.int32]
 
     @classmethod
-    def of(cls, entries: Sequence[Entry | None]) -> TopLogprobs:
+    def of(cls, entries: Sequence[Entry | None], chosen: Sequence[int] | None = None) -> TopLogprobs:
         """From one entry a position. An empty list of best tokens says nothing, whatever stands beside it: engines write
-        0.0 there for tokens that they didn't score (llama.cpp for accepted drafts)."""
+        0.0 there for tokens that they didn't score (llama.cpp for accepted drafts).
+
+        ``chosen``: the tokens that greedy decoding took; they count where an entry says no best tokens.
+        """
         kept = [None if entry is None or not entry[1] else entry for entry in entries]
         width = max((len(entry[1]) for entry in kept if entry), default=0)
         made = cls.nothing(len(kept), width)
         for row, entry in enumerate(kept):
             if entry is None:
+                made.chosen[row] = NOTHING if chosen is None else chosen[row]
                 continue
             if entry[0] is not None:
                 made.missing[row] = False
@@ -67,13 +73,14 @@ class TopLogprobs:
             np.full((rows, width), NOTHING, np.int32),
             np.full((rows, width), np.nan),
             np.ones(rows, np.bool_),
+            np.full(rows, NOTHING, np.int32),
         )
 
     def __len__(self) -> int:
         return len(self.token)
 
     def __getitem__(self, rows: slice | NDArray[np.generic]) -> TopLogprobs:
-        return TopLogprobs(self.token[rows], self.ids[rows], self.logprobs[rows], self.missing[rows])
+        return TopLogprobs(self.token[rows], self.ids[rows], self.logprobs[rows], self.missing[rows], self.chosen[rows])
 
     @property
     def width(self) -> int:
@@ -82,10 +89,10 @@ class TopLogprobs:
 
     @property
     def best(self) -> NDArray[np.int32]:
-        """[n] the most likely token; -1 where none was said with a number."""
+        """[n] the most likely token; -1 where none was said with a number, and none was chosen either."""
         if not self.width:
-            return np.full(len(self), NOTHING, np.int32)
-        return np.where(np.isnan(self.logprobs[:, 0]), NOTHING, self.ids[:, 0])
+            return self.chosen
+        return np.where(np.isnan(self.logprobs[:, 0]), self.chosen, self.ids[:, 0])
 
     @property
     def best_logprob(self) -> NDArray[np.float64]:
@@ -108,25 +115,28 @@ class TopLogprobs:
             np.pad(self.ids[:, :width], more, constant_values=NOTHING),
             np.pad(self.logprobs[:, :width], more, constant_values=np.nan),
             self.missing,
+            self.chosen,
         )
 
     def packed(self) -> NDArray[np.float32]:
-        """[n, 3 + 3·k] the words of a row, for :meth:`unpacked`; not numbers to compute with."""
+        """[n, 4 + 3·k] the words of a row, for :meth:`unpacked`; not numbers to compute with."""
         words = [self.token[:, None].view(np.uint32), self.missing[:, None].astype(np.uint32)]
-        words += [self.ids.view(np.uint32), np.ascontiguousarray(self.logprobs).view(np.uint32)]
+        words += [self.chosen[:, None].view(np.uint32), self.ids.view(np.uint32)]
+        words += [np.ascontiguousarray(self.logprobs).view(np.uint32)]
         return np.ascontiguousarray(np.concatenate(words, axis=1)).view(np.float32)
 
     @classmethod
     def unpacked(cls, words: NDArray[np.float32]) -> TopLogprobs:
         """From the rows of :meth:`packed`."""
         bits = np.ascontiguousarray(words).view(np.uint32)
-        k = (bits.shape[1] - 3) // 3
-        token, missing, ids, logprobs = np.split(bits, [2, 3, 3 + k], axis=1)
+        k = (bits.shape[1] - 4) // 3
+        token, missing, chosen, ids, logprobs = np.split(bits, [2, 3, 4, 4 + k], axis=1)
         return cls(
             np.ascontiguousarray(token).view(np.float64)[:, 0],
             np.ascontiguousarray(ids).view(np.int32),
             np.ascontiguousarray(logprobs).view(np.float64),
             missing[:, 0].astype(np.bool_),
+            np.ascontiguousarray(chosen).view(np.int32)[:, 0],
         )
 
 
@@ -138,6 +148,7 @@ def joined(parts: Sequence[TopLogprobs]) -> TopLogprobs:
         np.concatenate([part.ids for part in wide]),
         np.concatenate([part.logprobs for part in wide]),
         np.concatenate([part.missing for part in wide]),
+        np.concatenate([part.chosen for part in wide]),
     )
 
 

@@ -12,6 +12,7 @@ from replaycheck.audit.provenance import is_bf16_like
 from replaycheck.schema.arm import Arm
 from replaycheck.schema.result import ArmResult, AuditResult
 
+from .gaps import add_gaps, gaps_of
 from .record import ArmRecording, WrittenState
 
 __all__ = ["add_arms", "add_audits", "arm_result", "audit_results"]
@@ -45,6 +46,7 @@ def arm_result(arm: Arm, recording: ArmRecording) -> ArmResult:
         label_mismatches=recording.label_mismatches,
         content_mismatches=recording.content_mismatches,
         hits=dict(sorted(Counter(hit.why for hit in recording.hits).items())),
+        gaps=gaps_of(recording.turns),
     )
 
 
@@ -71,7 +73,7 @@ def _added(a: ArmResult, b: ArmResult) -> ArmResult:
     }
     hits = dict(sorted((Counter(a.hits) + Counter(b.hits)).items()))
     added = {name: getattr(a, name) + getattr(b, name) for name in counters}
-    return a.model_copy(update=added | {"kernels": kernels, "hits": hits})
+    return a.model_copy(update=added | {"kernels": kernels, "hits": hits, "gaps": add_gaps(a.gaps, b.gaps)})
 
 
 def audit_results(recording: ArmRecording) -> tuple[AuditResult, ...]:

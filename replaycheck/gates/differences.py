@@ -6,6 +6,7 @@ Never a mean alone: 64 bad tokens of 0.3 nat among 16,384 add 1.6e-4 to it (stat
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from math import isnan
 
@@ -27,6 +28,7 @@ from .evidence import Evidence
 from .measured import CellNumber, Measured, worst_cell, written
 from .scoped import fewest_traces, why_vacuous
 from .sums import CellTraces, cell_values
+from .unsized import unsized_words
 
 __all__ = ["LEVEL", "flips_above_margin", "tail_quantile", "window_after_restore", "worst_trace"]
 
@@ -167,4 +169,8 @@ def _cells(evidence: Evidence, gate: Gate) -> Iterator[tuple[CellResult, CellTra
 
 def _measure(evidence: Evidence, gate: Gate, numbers: Iterator[CellNumber], high_decides: bool = False) -> Measured:
     cells = evidence.cells_in(gate.scope)
-    return worst_cell(numbers, fewest_traces(cells), why_vacuous(cells), high_decides)
+    found = worst_cell(numbers, fewest_traces(cells), why_vacuous(cells), high_decides)
+    words = unsized_words(cells)
+    if found.estimate.n or why_vacuous(cells) or not words:
+        return found
+    return replace(found, words=words, vacuous="", decided="inconclusive")

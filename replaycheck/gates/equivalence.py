@@ -81,9 +81,9 @@ def _cell(gate: Gate, cell: CellResult, traces: CellTraces, measure: Measure) ->
         mode="equivalence",
         decided=_decided(found, gate.factor),
         reading=str(found.reading),
-        power=_power(found, floor, gate.factor),
+        power=None if found.spread is None else no_worse_power(len(floor), found.room, found.spread),
         power_of=f"to find a ratio of 1 under {gate.factor:g}",
-        needed=_needed(found, floor, gate.factor),
+        needed=None if found.spread is None else traces_for_no_worse(found.room, found.spread),
         passing=estimate.high,
     )
 
@@ -122,15 +122,3 @@ def _decided(found: Equivalence, factor: float) -> Literal["pass", "fail", "inco
     if low is None or high is None:
         return "inconclusive"
     return "pass" if high < factor else "fail" if low >= factor else "inconclusive"
-
-
-def _power(found: Equivalence, floor: Wide, factor: float) -> float | None:
-    if found.spread is None:
-        return None
-    return no_worse_power(len(floor), 0.0, found.spread, value=(1 - factor) * float(floor.mean()))
-
-
-def _needed(found: Equivalence, floor: Wide, factor: float) -> int | None:
-    if found.spread is None:
-        return None
-    return traces_for_no_worse(0.0, found.spread, value=(1 - factor) * float(floor.mean()))

@@ -9,6 +9,7 @@ from functools import cached_property
 from replaycheck.compare.conv_sums import ConvCount
 from replaycheck.schema.arm import Compiler, PoolDtype
 from replaycheck.schema.floor import Floors
+from replaycheck.schema.gaps import StateDtype
 from replaycheck.schema.gate import Scope
 from replaycheck.schema.result import ArmResult, AuditResult, CellResult, ProbeResult, Result
 
@@ -31,13 +32,14 @@ class Evidence:
     floor: Floors | None = None
     tables: Tables = field(default_factory=InMemory)
     precision: str = "fp32"  # of log-probabilities
+    state_dtype: StateDtype | None = None  # of a subject that was asked for one
     _sums: dict[str, dict[str, CellTraces]] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def of(cls, result: Result, conv: tuple[ConvCount, ...], tables: Tables) -> Evidence:
         """The evidence of a finished run."""
         seen = result.arms, result.cells, result.probes, result.audits, conv, result.summary.traces, result.floor
-        return cls(*seen, tables, result.logprobs.precision or "fp64")
+        return cls(*seen, tables, result.logprobs.precision or "fp64", result.state_dtype)
 
     def sums(self, scope: Scope) -> dict[str, CellTraces]:
         """One number a trace, by cell, of the scope's experiment. The tables are read once."""

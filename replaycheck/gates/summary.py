@@ -33,8 +33,14 @@ _VERDICTS: dict[ExitCode, Verdict] = {
 
 
 def summary(gates: Sequence[GateResult], evidence: Evidence) -> Summary:
-    """Counts, verdict and exit code of a run. One that judged nothing, or has a vacuous cell, is vacuous."""
+    """Counts, verdict and exit code of a run. One that judged nothing, or has a vacuous cell, is vacuous.
+
+    A run on another state dtype than was asked for is inconclusive: its gates speak of what ran, and what ran isn't what
+    somebody wanted to know about. It is no failure, since no state was seen to be wrong.
+    """
     codes = [_CODES[gate.verdict] for gate in gates]
+    if evidence.state_dtype is not None and evidence.state_dtype.another:
+        codes.append(ExitCode.INCONCLUSIVE)
     if not gates or any(cell.vacuous for cell in evidence.cells):
         codes.append(ExitCode.VACUOUS)
     code = exit_code(codes)
@@ -73,6 +79,6 @@ def code_under(code: int, inconclusive: bool, policy: str = "code", exit_zero: b
     """
     if exit_zero:
         return ExitCode.PASS
-    if policy == "fail" and inconclusive and code in (ExitCode.VACUOUS, ExitCode.INCONCLUSIVE):
+    if policy == "fail" and (code == ExitCode.INCONCLUSIVE or (inconclusive and code == ExitCode.VACUOUS)):
         return ExitCode.FAIL
     return ExitCode.PASS if policy == "pass" and code == ExitCode.INCONCLUSIVE else code

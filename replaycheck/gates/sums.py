@@ -30,12 +30,12 @@ COLUMNS = ("cell", "experiment", "cluster", "trace", "dlogp", "flip", "margin", 
 
 @dataclass(frozen=True)
 class CellTraces:
-    """One cell. All but the last two are arrays [traces]; |Δ log p| in nat.
+    """One cell. All but the last are arrays [traces]; |Δ log p| in nat.
 
     Attributes:
         cluster: codes of the clusters that traces are joined to.
         window: mean over the positions under WINDOW tokens after a restore; NaN for a trace that has none.
-        flip_trace, flip_margin: [flips] of positions with another top-1 token, with the reference's margin.
+        flip_margin: [flips] the reference's margin at positions with another top-1 token.
     """
 
     traces: tuple[str, ...]
@@ -45,7 +45,6 @@ class CellTraces:
     mean: Wide
     spread: Wide  # root mean square
     window: Wide
-    flip_trace: Ints
     flip_margin: Wide
 
 
@@ -146,7 +145,6 @@ def _joined(parts: list[tuple[_Part, Ints]]) -> CellTraces:
     n, window_n = of("n"), of("window_n")
     with np.errstate(invalid="ignore"):
         window = of("window_total") / window_n
-    flips = [_flips(part, groups, begin) for (part, groups), begin in zip(parts, _begins(parts), strict=True)]
     return CellTraces(
         traces=tuple(traces),
         cluster=np.array([code[name] for name in clusters], np.int64),
@@ -155,8 +153,7 @@ def _joined(parts: list[tuple[_Part, Ints]]) -> CellTraces:
         mean=of("total") / n,
         spread=np.sqrt(of("squares") / n),
         window=window,
-        flip_trace=np.concatenate([trace for trace, _ in flips]),
-        flip_margin=np.concatenate([margin for _, margin in flips]),
+        flip_margin=np.concatenate([part.flip_margin[np.isin(part.flip_group, groups)] for part, groups in parts]),
     )
 
 

@@ -2,6 +2,10 @@
 
 Each warm arm is judged in the cell that isolates the state best: exact, else state (the same cuts), else cold against warm.
 In the last one a difference may be the grid effect, which is legitimate, so it decides nothing; no difference does.
+
+A warm arm whose requests were in flight at once is held against warm, one at a time: see :mod:`.beside`.
+
+Where a subject says tokens and no log-probabilities at all, other tokens have no size: see :mod:`.unsized`.
 """
 
 from __future__ import annotations
@@ -13,14 +17,16 @@ from replaycheck.schema.floor import FloorKind
 from replaycheck.schema.gate import Gate
 from replaycheck.schema.result import CellResult
 
+from . import beside
 from .bounds import Bound, floor_of, told
 from .evidence import Evidence
 from .measured import Measured, counted
 from .scoped import cells_of, fewest_traces, why_vacuous
+from .unsized import by_token_alone
 
 __all__ = ["unexplained_differences"]
 
-ISOLATES = (Effect.EXACT, Effect.STATE, Effect.TOTAL)
+ISOLATES = (Effect.EXACT, Effect.STATE, Effect.TOGETHER, Effect.TOTAL)
 """From the cell that shows storing and restoring alone to the one that mixes it with other cuts."""
 
 MIXED = (
@@ -32,19 +38,29 @@ MIXED = (
 def unexplained_differences(evidence: Evidence, gate: Gate) -> Measured:
     """Positions that differ, of those that the subject said something about."""
     cells = _best(cells_of(evidence, gate.scope, ISOLATES))
-    # A NaN beside a number counts in both; a NaN twice is no agreement either.
-    events = {cell.name: max(cell.bits_differ, cell.not_finite) for cell in cells}
+    # A NaN beside a number counts in both; a NaN twice is no agreement either. Another token is a difference without a size.
+    events = {cell.name: max(cell.bits_differ, cell.not_finite) + cell.unsized_flips for cell in cells}
+    events |= {cell.name: 0 for cell in cells if beside.by_batches(evidence, cell)}
     positions = sum(cell.positions - cell.missing for cell in cells)
+    if not positions and any(cell.unsized for cell in cells) and not why_vacuous(cells):
+        return by_token_alone(cells, floor_of(evidence, FloorKind.RUN, cells[0]), MIXED)
     vacuous = why_vacuous(cells) or ("" if positions else "the subject said nothing about any position")
     found = counted(events, positions, "positions", "differ", fewest_traces(cells), vacuous)
     if not positions:
         return found
-    found = replace(found, bound=_bound(evidence, gate, cells[0], positions))
-    mixed = [cell.name for cell in cells if cell.effect is Effect.TOTAL and events[cell.name]]
-    clear = any(events[cell.name] for cell in cells if cell.effect is not Effect.TOTAL)
-    if not mixed or clear or not _over(found):
+    bound = _bound(evidence, gate, cells[0], positions)
+    found = replace(found, bound=replace(bound, derivation=bound.derivation + beside.said(evidence, cells)))
+    why = {cell.name: _undecided(evidence, cell) for cell in cells if events[cell.name]}
+    if not all(why.values()) or not _over(found):
         return found
-    return replace(found, bound=Bound(None, MIXED), decided="inconclusive")
+    return replace(found, bound=Bound(None, "; ".join(dict.fromkeys(why.values()))), decided="inconclusive")
+
+
+def _undecided(evidence: Evidence, cell: CellResult) -> str:
+    """Why a difference in this cell may be legitimate, though nobody can tell; "" if it isn't."""
+    if cell.effect is Effect.TOGETHER:
+        return "" if beside.measured(evidence) else beside.UNMEASURED
+    return MIXED if cell.effect is Effect.TOTAL else ""
 
 
 def _best(cells: tuple[CellResult, ...]) -> tuple[CellResult, ...]:

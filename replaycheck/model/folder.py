@@ -15,12 +15,11 @@ from safetensors.torch import save
 
 from replaycheck.model.checkpoint import WEIGHTS_FILE
 from replaycheck.model.config import CONFIG_FILE, ModelConfig
-from replaycheck.model.initial import initial_weights
 from replaycheck.model.tensors import expected_tensors
 from replaycheck.model.tokenizer import tokenizer_config, tokenizer_definition
 from replaycheck.traces import vocabulary
 
-__all__ = ["SHIPPED_CONFIG", "config_json", "write_folder", "write_json", "write_random_folder"]
+__all__ = ["SHIPPED_CONFIG", "config_json", "write_folder", "write_json"]
 
 #: The model that ships: true inner sizes of Kimi Linear (KDA heads of 128, MLA rank 512 with 128 + 64 wide
 #: keys), few heads and a small hidden size. The last layer is KDA, so that a state error reaches the logits
@@ -59,11 +58,6 @@ def write_folder(folder: Path, config: ModelConfig, weights: Mapping[str, torch.
     temporary = folder / f".{WEIGHTS_FILE}.part"
     temporary.write_bytes(save(_stored(config, weights), metadata={"format": "pt"}))
     temporary.replace(folder / WEIGHTS_FILE)
-
-
-def write_random_folder(folder: Path, config: ModelConfig = SHIPPED_CONFIG, seed: int = 0) -> None:
-    """The same directory with untrained weights from ``seed``: for tests that need no language."""
-    write_folder(folder, config, initial_weights(config, seed))
 
 
 def write_json(file: Path, value: Mapping[str, object]) -> None:

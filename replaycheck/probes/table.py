@@ -16,6 +16,7 @@ from time import monotonic
 
 from torch import Tensor
 
+from replaycheck.autotuning import PROBED
 from replaycheck.errors import EngineEnvironmentError, UsageError
 from replaycheck.schema.probe_table import ProbeRow, ProbeTable
 from replaycheck.schema.probe_times import ProbeTimes, RowTimes
@@ -30,9 +31,6 @@ from .properties import NAMES, PROPERTIES
 from .recording import Recording
 from .subject import DEVICE, INTERPRETED, SMALL, STEPWISE, Learnt, Sizes, Subject
 from .timed import Timed, timed
-
-AUTOTUNE = 2
-"""Configurations that are timed unless one asks for more: one may not fit the device, and each costs seconds."""
 
 Say = Callable[[str], object]
 Spoil = Callable[[Recipe], Recipe]
@@ -63,7 +61,7 @@ class Request:
     learnt: Learnt = field(default=())
     recording: Recording | None = None
     spoil: Spoil | None = None
-    autotune: int = AUTOTUNE
+    autotune: int = PROBED
     workers: int = 1
     limit: float | None = None
     total: float | None = None

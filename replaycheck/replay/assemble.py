@@ -25,6 +25,7 @@ from replaycheck.gates.load import LoadedGates
 from replaycheck.gates.tables import InMemory, Tables
 from replaycheck.schema.arm import Arm, Cell
 from replaycheck.schema.floor import Floors, Measure
+from replaycheck.schema.gaps import StateDtype
 from replaycheck.schema.result import ArmResult, Attribution, AuditResult, CellResult, Finding, ProbeResult, Result
 from replaycheck.schema.semantics import LogprobSemantics
 
@@ -55,6 +56,7 @@ class RunInfo:
     not_checked: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     logprobs: LogprobSemantics = field(default_factory=LogprobSemantics)
+    state_dtype: StateDtype | None = None
 
 
 @dataclass(frozen=True)
@@ -139,6 +141,7 @@ def assemble(
         floor=floor or own_floors((), collected.controls),
         tables=collected.tables,
         precision=info.logprobs.precision or "fp64",
+        state_dtype=info.state_dtype,
     )
     result = _result(info, evidence, gates)
     found = find(result, collected.restores) if find else ()
@@ -161,6 +164,7 @@ def _result(info: RunInfo, evidence: Evidence, gates: Sequence[LoadedGates]) -> 
         not_checked=info.not_checked,
         notes=info.notes,
         logprobs=info.logprobs,
+        state_dtype=info.state_dtype,
         arms=evidence.arms,
         cells=evidence.cells,
         probes=evidence.probes,

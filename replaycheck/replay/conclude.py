@@ -51,7 +51,7 @@ def conclude(
 
     def find(result: Result, restores: pd.DataFrame) -> tuple[Finding, ...]:
         parts = (result.arms, result.cells, result.probes, result.audits, result.gates)
-        return deeper(result, findings(Evidence(*parts, restores, plan.reproduce)))
+        return deeper(result, findings(Evidence(*parts, restores, plan.reproduce, result.state_dtype)))
 
     collected = collect(run, plan.arms, plan.cells)
     floor = plan.floor or own_floors(repeats, collected.controls)

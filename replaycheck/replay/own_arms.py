@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from replaycheck.errors import UsageError
 from replaycheck.schema.arm import Answers, Arm, Cell, Compiler, Effect, Kernel, PoolDtype
@@ -43,7 +44,19 @@ def arms_of(found: Description, policy: Policy) -> Possible:
 
     Cold against warm is what a user sees. With a split arm it is told apart; where cold is cut wherever a hit would cut it,
     cold is that arm. Further cold arms are controls: other legitimate ways to compute the same, which give the floor.
+    Where requests can be in flight at once, warm is run that way as well and held against warm, one at a time.
     """
+    possible = _alone(found, policy)
+    if not found.batches:
+        return possible
+    warm = _arm(found, policy, Compiler.WARM)
+    beside = warm.model_copy(update={"repeat": 1})
+    cells = (*possible.cells, _cell(Effect.TOGETHER, warm, beside))
+    return replace(possible, arms=(*possible.arms, beside), cells=cells)
+
+
+def _alone(found: Description, policy: Policy) -> Possible:
+    """What it can do one request at a time, and the controls."""
     cold = _arm(found, policy, Compiler.COLD)
     warm = _arm(found, policy, Compiler.WARM)
     controls = [cold.model_copy(update={"repeat": 1})] if found.batches else []

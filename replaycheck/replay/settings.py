@@ -26,7 +26,7 @@ from replaycheck.schema.trace import Group
 from replaycheck.subjects.choose import LAB, NO_OPTIONS, find_subject
 from replaycheck.subjects.lab.kernels import OURS, KernelChoice, LabKernels, claimed_recipe, lab_kernels
 from replaycheck.subjects.protocol import SubjectOptions
-from replaycheck.traces.suite import find_traces, parse_suite
+from replaycheck.traces.suite import find_traces, gate_names, parse_suite
 from replaycheck.traces.vocabulary import SIZE
 from replaycheck_kernels.recipe import PRESETS
 
@@ -131,7 +131,7 @@ def resolve(
     else:
         computes = _other(parsed, subject, replace(options, model=model), kernels, named=suite is not None)
         parsed = parsed.model_copy(update=_others(computes, named=suite is not None))
-    loaded = tuple(load_gates(str(name)) for name in (gates or parsed.gates))
+    loaded = tuple(load_gates(str(name)) for name in (gates or gate_names(parsed.gates, path)))
     judged = loaded if admitted else ()
     warnings = tuple(warning for each in judged for warning in check_admission(each, *_shipped_digests(each)))
     wanted = computes.wanted

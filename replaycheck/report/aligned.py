@@ -107,7 +107,7 @@ def aligned_chart(curves: list[Curve]) -> Chart:
         return Chart(title, "", None, "Exactly 0 everywhere: no position near a restore differs, with any pool.")
     with sheet(title, f"tokens from the restore (means over {BIN})", "mean |Δ log p|, nat", (4.8, 3.4)) as drawing:
         for (colour, dash), curve in zip(SERIES, curves, strict=False):
-            x, y = _binned(curve.found)
+            x, y = _binned(curve.found, _last(curves))
             n = plural(int(curve.found.traces.max()), "path")
             drawing.axes.plot(x, y, color=colour, ls=dash, lw=1.5, marker="o", ms=2.5, label=f"{curve.label} ({n})")
         drawing.axes.axvline(0, color=INK, lw=1)
@@ -116,13 +116,18 @@ def aligned_chart(curves: list[Curve]) -> Chart:
     return Chart(title, _see(curves), drawing.svg)
 
 
-def _binned(of: Aligned) -> tuple[Wide, Wide]:
-    """Middles of the bins and the means in them, weighted by the paths that were scored there; NaN breaks the line."""
+def _binned(of: Aligned, last: int) -> tuple[Wide, Wide]:
+    """Middles of the bins and the means in them, weighted by the paths that were scored there; NaN breaks the line.
+
+    Bins whose middle lies beyond ``last`` are left out: the line to them would be cut at the frame.
+    """
     edges = of.offset[0] + BIN * ((of.offset - of.offset[0]) // BIN)
     starts = np.unique(edges)
     weight = np.array([of.traces[edges == start].sum() for start in starts], np.float64)
     total = np.array([np.nansum((of.mean * of.traces)[edges == start]) for start in starts])
-    return starts + (BIN - 1) / 2, np.where(weight > 0, total / np.maximum(weight, 1), np.nan)
+    middles = starts + (BIN - 1) / 2
+    inside = middles <= last
+    return middles[inside], np.where(weight > 0, total / np.maximum(weight, 1), np.nan)[inside]
 
 
 def _last(curves: list[Curve]) -> int:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from replaycheck.gates.sums import sum_traces
 from replaycheck.replay.parts import RunTables
 from replaycheck.schema.arm import Effect, PoolDtype
-from replaycheck.schema.result import Result
+from replaycheck.schema.result import Finding, Result
 
 from . import aligned, heat, parted, paths, plots, strip
 from .attribution import attribution_chart, attribution_rows
 from .budget import Budget, Kept, keep
+from .data import packed
 from .equivalence import equivalence_bars
 from .figure import Chart
 from .floors import FLOOR_HEADINGS, floor_rows
@@ -28,7 +29,7 @@ from .strip import Strip, strips
 from .tokens import glyphs
 from .turns import QUANTILES, quantile_rows, turn_table
 from .verdict import answer
-from .views import audit_table, divergence_table, environment_difference, environment_rows, examples
+from .views import audit_table, divergence_table, environment_difference, environment_rows, examples, machine
 
 __all__ = ["content"]
 
@@ -76,7 +77,7 @@ def content(saved: Saved, show_text: bool, against: Saved | None, budget: Budget
         | _compared(saved)
         | _where(saved, shows_text(saved.environment, show_text), budget)
         | _states(saved, budget)
-        | _details(saved, against)
+        | _details(saved, against, budget)
     )
 
 
@@ -87,7 +88,7 @@ def _compared(saved: Saved) -> dict[str, Any]:
     return {
         "bars": equivalence_bars(result, sum_traces(RunTables(saved.run))),
         "matrix": matrix(result),
-        "effects": EFFECTS,
+        "effects": {effect: EFFECTS[effect] for effect in EFFECTS if any(cell.effect is effect for cell in result.cells)},
         "turns": turn_table(by_turn),
         "distributions": _distributions(result, together),
         "quantiles": quantile_rows(together),
@@ -112,6 +113,7 @@ def _where(saved: Saved, shown: bool, budget: Budget) -> dict[str, Any]:
         "divergences": divergence_table(found, result.logprobs.vocabulary, shown),
         "contexts": contexts,
         "anchors": [_anchor(code, at, one) for at, one in enumerate(contexts)],
+        "finding_anchors": [_finding_anchor(finding, contexts) for finding in result.findings],
         "free": [cell for cell in result.cells if cell.free][: budget.rows],
         "aligned": aligned.aligned_chart(aligned.aligned(result, saved.blocks("pairs", *aligned.COLUMNS))),
         "survival": parted.survival_chart(parted.curves(worst, saved.blocks("divergences", *parted.COLUMNS))),
@@ -122,9 +124,15 @@ def _where(saved: Saved, shown: bool, budget: Budget) -> dict[str, Any]:
 
 
 def _anchor(code: str, at: int, one: Strip) -> str:
-    """Those after the first carry their effect and place, so that no two are alike."""
-    name = strip.anchor(code, one.spot)
-    return name if at == 0 else f"{name}-{one.effect}-{at + 1}"
+    """Those after the first carry their effect and place, so that no two are alike, nor like a finding's."""
+    name = strip.anchor(code, one.spot.trace, one.spot.turn)
+    return f"{name}-tokens" if at == 0 else f"{name}-{one.effect}-{at + 1}"
+
+
+def _finding_anchor(finding: Finding, contexts: Sequence[Strip]) -> str:
+    """With the trace and turn where it shows first; of one that is in no one trace, where the run parts first."""
+    place = finding.place or (contexts[0].spot if contexts else None)
+    return strip.anchor(finding.code, place.trace, place.turn) if place else finding.code
 
 
 def _traces(saved: Saved) -> tuple[Effect | None, dict[str, TraceRow]]:
@@ -176,7 +184,7 @@ def _states(saved: Saved, budget: Budget) -> dict[str, Any]:
     }
 
 
-def _details(saved: Saved, against: Saved | None) -> dict[str, Any]:
+def _details(saved: Saved, against: Saved | None, budget: Budget) -> dict[str, Any]:
     result, environment = saved.result, saved.environment
     return {
         "gates": by_weight(result.gates),
@@ -184,9 +192,11 @@ def _details(saved: Saved, against: Saved | None) -> dict[str, Any]:
         "floor_headings": FLOOR_HEADINGS,
         "audits": audit_table(result),
         "environment": environment_rows(environment),
+        "machine": machine(environment),
         "against": None if against is None else against.run.path.name,
         "difference": None if against is None else environment_difference(environment, against.environment),
         "command": shlex.join(environment.command),
         "run": shlex.quote(str(saved.run.path)),
         "files": FILES.items(),
+        "data": packed(saved.run.path / "result.json", budget.data),
     }

@@ -171,6 +171,11 @@ def _edges(of: Equivalence) -> list[float]:
     return [edge for edge in (of.estimate.low, of.estimate.value, of.estimate.high) if edge is not None]
 
 
+def _not_negative(edge: float | None) -> float | None:
+    """A ratio of two sizes can't be below 0; the interval of a few traces' mean can, and nobody could read that."""
+    return None if edge is None else max(0.0, edge)
+
+
 _MARKS = {"equivalent": "good", "different": "bad"}
 
 
@@ -186,7 +191,7 @@ def _bar(each: _Compared, p: float, axis: _Axis) -> Bar:
         short(cell.name),
         cell.effect,
         f"×{number(value)}",
-        f"[{number(of.estimate.low)}, {number(of.estimate.high)}]",
+        f"[{number(_not_negative(of.estimate.low))}, {number(of.estimate.high)}]",
         of.estimate.n,
         f"{each.votes.a:,} of {each.votes.n:,}",
         number(p),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -61,7 +61,7 @@ def heat(result: Result, restores: Iterable[pa.Table], budget: Budget) -> Heat:
     found = _gathered(cell.name, restores)
     layers = tuple(sorted({layer for each in found.values() for layer in each.errors}))
     rows = [_row(*key, each, layers) for key, each in found.items() if any(each.errors.values())]
-    few = Budget(budget.worst // 5, budget.typical // 3, budget.rows)
+    few = replace(budget, worst=budget.worst // 5, typical=budget.typical // 3)
     return Heat(cell.name, cell.effect, layers, keep(rows, lambda row: (row.worst,), few), len(found) - len(rows))
 
 

@@ -8,32 +8,20 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from pathlib import Path
 from typing import Any
 
 import jinja2
 from markupsafe import Markup
 
-from replaycheck.files import write_atomically
 from replaycheck.text import printable
 
+from .breaks import names
 from .budget import BUDGETS, CAP
 from .content import content
-from .saved import Saved, load
+from .saved import Saved
 from .text import number
 
-__all__ = ["render", "templates", "write_report"]
-
-
-def write_report(path: Path) -> Path:
-    """Write report.html into the run directory ``path`` and return its path.
-
-    Raises :class:`replaycheck.errors.UsageError` if ``path`` isn't a finished run.
-    """
-    saved = load(path)
-    page = path / "report.html"
-    write_atomically(page, render(saved).encode("utf-8"))
-    return page
+__all__ = ["render", "templates"]
 
 
 def render(saved: Saved, show_text: bool = False, against: Saved | None = None) -> str:
@@ -73,7 +61,7 @@ def templates() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"number": number, "figure": _figure}
+    environment.filters |= {"number": number, "figure": _figure, "names": names}
     return environment
 
 

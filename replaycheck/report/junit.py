@@ -51,7 +51,7 @@ class _Case:
 
 def junit_xml(result: Result, environment: Environment) -> str:
     """The XML of ``result``; control characters, which XML 1.0 can't hold, are spelled out."""
-    cases = [_evidence(result), *(_gate(gate) for gate in result.gates)]
+    cases = [_evidence(result), *_asked(result), *(_gate(gate) for gate in result.gates)]
     facts = [
         (name, str(getattr(result, name))) for name in ("subject", "model", "model_digest", "recipe", "kernels", "seed")
     ]
@@ -118,6 +118,15 @@ def _evidence(result: Result) -> _Case:
         said = "no gate judged this run"
         return _Case(group, name, "error", "vacuous", said, said)
     return _Case(group, name)
+
+
+def _asked(result: Result) -> list[_Case]:
+    """Whether the state dtype that was asked for is the one in use, if one was asked for."""
+    if result.state_dtype is None:
+        return []
+    said = str(result.state_dtype)
+    more = ("error", "inconclusive", said, said) if result.state_dtype.another else ()
+    return [_Case("run", "the state dtype is the one asked for", *more)]
 
 
 def _gate(gate: GateResult) -> _Case:

@@ -19,6 +19,7 @@ EFFECTS: dict[Effect, str] = {
     Effect.EXACT: "split-rounded vs warm: must be the same bits",
     Effect.PARALLEL: "one rank vs several: the order of the sums over ranks; legitimate",
     Effect.ACTIVATION: "cold vs cold: prefill activates beta and decay inside its kernel or before it",
+    Effect.TOGETHER: "warm vs warm: one request at a time or several in flight at once; they may not mix their states",
 }
 
 RAMP = (0.0, 1e-4, 1e-3, 1e-2, 1e-1)
@@ -39,14 +40,15 @@ class Entry:
     """What a cell shows: a mark, |Δ log p| p99 and the share of positions whose bits differ."""
 
     cell: str
-    mark: str  # fail, same, differs or vacuous
+    mark: str  # fail, same, differs, unsized (the same tokens, and nothing else is known) or vacuous
     p99: str
     bits: str
     level: int  # 0 to 5 on the ramp
 
     @property
     def word(self) -> str:
-        return {"fail": "FAIL", "same": "same bits", "differs": "", "vacuous": "vacuous"}[self.mark]
+        words = {"fail": "FAIL", "same": "same bits", "differs": "", "unsized": "same tokens", "vacuous": "vacuous"}
+        return words[self.mark]
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,8 @@ def _columns(present: set[tuple[PoolDtype, Effect]]) -> tuple[Column, ...]:
 
 def entry(cell: CellResult, failed: set[str]) -> Entry:
     p99 = cell.abs_dlogp.get("p99")
-    return Entry(cell.name, _mark(cell, failed), number(p99), share(cell.bits_differ, cell.positions), level(p99))
+    differ = share(cell.bits_differ + cell.unsized_flips, cell.positions)
+    return Entry(cell.name, _mark(cell, failed), number(p99), differ, level(p99))
 
 
 def _key(arm: ArmResult) -> tuple[str, str, str]:
@@ -118,7 +121,9 @@ def _mark(cell: CellResult, failed: set[str]) -> str:
     broken = cell.bits_differ or cell.not_finite or cell.restore_max_error or cell.conv_unequal
     if cell.name in failed or (cell.effect is Effect.EXACT and broken):
         return "fail"
-    return "differs" if cell.bits_differ else "same"
+    if cell.missing == cell.positions:
+        return "differs" if cell.unsized_flips else "unsized"
+    return "differs" if cell.bits_differ or cell.unsized_flips else "same"
 
 
 def level(p99: float | None) -> int:

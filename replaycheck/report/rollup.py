@@ -21,6 +21,7 @@ PAIRS = {
     Effect.EXACT: "split-rounded, warm",
     Effect.PARALLEL: "warm, warm over ranks",
     Effect.ACTIVATION: "cold, cold",
+    Effect.TOGETHER: "warm, warm beside others",
 }
 
 
@@ -63,7 +64,9 @@ def _line(
     pool: PoolDtype, effect: Effect, cells: list[CellResult], marks: dict[str, str], ratios: dict[str, float | None]
 ) -> Line:
     of = {marks[cell.name] for cell in cells}
-    positions, differ = sum(cell.positions for cell in cells), sum(cell.bits_differ for cell in cells)
+    positions = sum(cell.positions for cell in cells)
+    # A token that differs differs in bits, too, though its log-probability wasn't said.
+    differ = sum(cell.bits_differ + cell.unsized_flips for cell in cells)
     return Line(
         mark="FAIL" if "fail" in of else "none" if "vacuous" in of else "same" if of == {"same"} else "",
         pool=pool.value,

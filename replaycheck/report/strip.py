@@ -67,10 +67,10 @@ class Strip:
     boxes: tuple[Box, ...]
 
 
-def anchor(code: str, spot: Spot) -> str:
+def anchor(code: str, trace: str, turn: int) -> str:
     """A name for a link, such as ``RC110-trace-17-turn-3``."""
-    trace = re.sub(r"[^A-Za-z0-9._-]", "-", spot.trace)
-    return f"{code}-{trace if trace.startswith('trace') else f'trace-{trace}'}-turn-{spot.turn}"
+    trace = re.sub(r"[^A-Za-z0-9._-]", "-", trace)
+    return f"{code}-{trace if trace.startswith('trace') else f'trace-{trace}'}-turn-{turn}"
 
 
 def strips(

@@ -5,32 +5,35 @@ from __future__ import annotations
 import os
 import re
 import textwrap
+from math import ceil
 from pathlib import Path
 
 import click
 
 from replaycheck.schema.result import Finding, GateResult, Result
-from replaycheck.text import printable, shorten
+from replaycheck.text import columns, printable, shorten
 
 from .first import first_divergence
 from .rollup import Line, rollup
 from .text import number
 from .verdict import answer
 
-__all__ = ["decorated", "summary_text"]
+__all__ = ["decorated", "summary_text", "terminal_width"]
 
 WIDTH = 100
 MOST = 39
 """Lines. Always there: 1 of verdict, 5 of answer, 2 of amount, 13 of matrix (three pools), 5 of gates, 3 of what to do. A
 failing run adds 4 of finding and 5 of divergence, and notes get what is left."""
+DROPPED = (("cells",), ("compares",), ("×F_num", "flips"))
+"""Columns of the matrix that go, in turn, where it is wider than the terminal: the page has them all."""
 LISTED = 2
 """Failed gates that are listed one by one."""
 
 MARKS = {"PASS": "green", "FAIL": "red", "INCONCLUSIVE": "yellow", "VACUOUS": "yellow", "fail": "red", "same": "green"}
 
 
-def summary_text(result: Result, run_path: Path) -> str:
-    """Verdict, evidence, matrix, first divergence, finding, failed gates, what to do next.
+def summary_text(result: Result, run_path: Path, width: int = WIDTH) -> str:
+    """Verdict, evidence, matrix, first divergence, finding, failed gates, what to do next; in ``width`` columns.
 
     No control character of a trace gets out. What is over 39 lines is left to the report: notes first, then the divergence,
     then rows of the matrix.
@@ -38,17 +41,22 @@ def summary_text(result: Result, run_path: Path) -> str:
     answered = answer(result)
     head = [
         _head(answered.verdict, result),
-        *_wrap(f"{answered.question} {answered.short}. {answered.sentence}", "", 5),
+        *_wrap(f"{answered.question} {answered.short}. {answered.sentence}", "", 5, width),
     ]
-    amount = _wrap(f"Compared: {answered.amount}.", "  ", 2)
-    notes = [line for text in answered.details if text not in answered.sizes for line in _wrap(text, "  ", 2)]
-    table, first = _matrix(result), _first(run_path)
-    end = [*_finding(result.findings), *_gates(result.gates), *_next(result, run_path)]
+    amount = _wrap(f"Compared: {answered.amount}.", "  ", 2, width)
+    notes = [line for text in answered.details if text not in answered.sizes for line in _wrap(text, "  ", 2, width)]
+    table, first = _matrix(result, width), _first(run_path, width)
+    end = [*_finding(result.findings, width), *_gates(result.gates, width), *_next(result, run_path)]
     room = MOST - len(head) - len(amount) - len(end)
     first = first if len(table) + len(first) <= room else []
     table = _cut(table, room - len(first))
     blocks = [head, amount, _cut(notes, room - len(first) - len(table)), table, first, end]
     return "\n".join(printable(line).rstrip() for block in blocks for line in block) + "\n"
+
+
+def terminal_width() -> int:
+    """Columns for :func:`summary_text`: as many as the terminal has, up to those it takes anyway."""
+    return min(WIDTH, columns(WIDTH))
 
 
 def decorated(text: str) -> str:
@@ -73,39 +81,53 @@ def _head(verdict: str, result: Result) -> str:
     )
 
 
-def _matrix(result: Result) -> list[str]:
-    said = "p99: |Δ log p|, nat. ×F_num: over that of other cuts. parted: branches with another top-1 token."
-    return ["", *_table(rollup(result)), said]
+def _matrix(result: Result, width: int) -> list[str]:
+    table = _table(rollup(result), width)
+    said = ["p99: |Δ log p|, nat.", "×F_num: over that of other cuts.", "parted: branches with another top-1 token."]
+    shown = [text for text in said if text.partition(":")[0] in table[0]]
+    return ["", *table, *_wrap(" ".join(shown), "", 2, width)]
 
 
-def _wrap(text: str, indent: str, most: int) -> list[str]:
+def _wrap(text: str, indent: str, most: int, width: int) -> list[str]:
+    """At most as many lines as ``most`` of :data:`WIDTH`."""
     return textwrap.wrap(
-        printable(text), WIDTH, subsequent_indent=indent, max_lines=most, placeholder=" …", break_on_hyphens=False
+        printable(text),
+        width,
+        subsequent_indent=indent,
+        max_lines=ceil(most * WIDTH / width),
+        placeholder=" …",
+        break_on_hyphens=False,
     )
 
 
-def _table(lines: list[Line]) -> list[str]:
-    rows = [Line.HEADINGS, *(line.texts for line in lines)]
-    widths = [max(len(row[at]) for row in rows) for at in range(len(Line.HEADINGS))]
+def _table(lines: list[Line], width: int) -> list[str]:
+    """With as many columns as fit."""
+    rows = [dict(zip(Line.HEADINGS, texts, strict=True)) for texts in (Line.HEADINGS, *(line.texts for line in lines))]
+    for names in DROPPED:
+        if len(_drawn(rows)[0]) <= width:
+            break
+        rows = [{name: text for name, text in row.items() if name not in names} for row in rows]
+    return _drawn(rows)
+
+
+def _drawn(rows: list[dict[str, str]]) -> list[str]:
+    """Words to the left, numbers to the right."""
+    widths = {name: max(len(row[name]) for row in rows) for name in rows[0]}
+    left = Line.HEADINGS[:4]
     return [
-        "  ".join(_cell(text, width, at) for at, (text, width) in enumerate(zip(row, widths, strict=True)))
+        "  ".join(text.ljust(widths[name]) if name in left else text.rjust(widths[name]) for name, text in row.items())
         for row in rows
     ]
 
 
-def _cell(text: str, width: int, at: int) -> str:
-    """Words to the left, numbers to the right."""
-    return text.ljust(width) if at < 4 else text.rjust(width)
-
-
-def _first(run_path: Path) -> list[str]:
-    lines = [line for text in first_divergence(run_path) for line in _wrap(text, "  ", 2)]
+def _first(run_path: Path, width: int) -> list[str]:
+    lines = [line for text in first_divergence(run_path) for line in _wrap(text, "  ", 2, width)]
     return ["", *lines] if lines else []
 
 
-def _finding(findings: tuple[Finding, ...]) -> list[str]:
+def _finding(findings: tuple[Finding, ...], width: int) -> list[str]:
     """The first in full; :func:`_next` names the others."""
-    return ["", *_wrap(_diagnosis(one), "  ", 3)] if (one := next(iter(findings), None)) else []
+    return ["", *_wrap(_diagnosis(one), "  ", 3, width)] if (one := next(iter(findings), None)) else []
 
 
 def _diagnosis(of: Finding) -> str:
@@ -114,19 +136,24 @@ def _diagnosis(of: Finding) -> str:
     return f"{of.code} {of.title}.{sure} {of.sentence}"
 
 
-def _gates(gates: tuple[GateResult, ...]) -> list[str]:
+def _gates(gates: tuple[GateResult, ...], width: int) -> list[str]:
     admitted = sum(gate.fault_value is not None for gate in gates)
     passed = sum(gate.verdict == "pass" for gate in gates)
     lines = [
         "",
-        f"Gates: {passed} of {len(gates)} pass; {admitted} of {len(gates)} were seen to catch their seeded fault.",
+        *_wrap(
+            f"Gates: {passed} of {len(gates)} pass; {admitted} of {len(gates)} were seen to catch their seeded fault.",
+            "  ",
+            1,
+            width,
+        ),
     ]
     bad = [gate for gate in gates if gate.verdict != "pass"]
     for gate in bad[:LISTED]:
         value = f"value {number(gate.value.value)}, bound {number(gate.bound)}, n = {number(gate.value.n)}"
         if gate.passing_bound is not None:
             value += f", {number(gate.passing_bound)} would pass"
-        lines.append(shorten(f"  {gate.verdict} {gate.name}: {value}, at {gate.worst}", WIDTH))
+        lines.append(shorten(f"  {gate.verdict} {gate.name}: {value}, at {gate.worst}", width))
     return lines + ([f"  and {len(bad) - LISTED} more in the report"] if len(bad) > LISTED else [])
 
 

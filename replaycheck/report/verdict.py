@@ -65,7 +65,7 @@ def _judged(result: Result) -> tuple[str, str]:
         # Whatever the gates allow: these arms must have the same bits.
         return "Yes" if verdict != "pass" else "Yes, within the gates", _changed(result, exact, differ)
     if verdict == "inconclusive":
-        return "Can't say yet", f"Too few traces for a verdict. {_same(result, exact)}".strip()
+        return "Can't say yet", f"{_undecided(result)} {_same(result, exact)}".strip()
     if verdict == "fail":
         failed = listed(gate.name for gate in result.gates if gate.verdict == "fail")
         # What the exact cells say comes first: it is what was asked.
@@ -77,6 +77,16 @@ def _judged(result: Result) -> tuple[str, str]:
     if total:
         return "Only by rounding", f"{_same(result, exact)} {_rounding(result, total)}"
     return "No", _same(result, exact)
+
+
+def _undecided(result: Result) -> str:
+    """Why there is no verdict: another dtype than was asked for, what a gate says, or the number of traces."""
+    if result.state_dtype is not None and result.state_dtype.another:
+        return f"{str(result.state_dtype).capitalize()}, so this run doesn't answer what was asked."
+    open_ = [gate for gate in result.gates if gate.verdict == "inconclusive"]
+    if any(gate.traces_needed for gate in open_) or not open_:
+        return "Too few traces for a verdict."
+    return open_[0].sentence
 
 
 def _rounding(result: Result, differ: list[CellResult]) -> str:
@@ -162,8 +172,11 @@ def _p99(result: Result, effect: Effect) -> str:
 def _amount(result: Result) -> str:
     proven, expected = hits(result)
     summary = result.summary
+    said = f"{proven:,} of {expected:,} expected hits proven"
+    if proven > expected:  # not all could be predicted
+        said = f"{proven:,} hits proven, {expected:,} were predicted"
     return (
         f"{plural(summary.traces, 'trace')}, {plural(len(result.cells), 'comparison')} of "
         f"{plural(len(result.arms), 'arm')}, {plural(summary.restores, 'restore')} "
-        f"({proven:,} of {expected:,} expected hits proven), {plural(summary.positions, 'position')}"
+        f"({said}), {plural(summary.positions, 'position')}"
     )

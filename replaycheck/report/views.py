@@ -27,9 +27,18 @@ __all__ = [
     "environment_difference",
     "environment_rows",
     "examples",
+    "machine",
 ]
 
-ORDER = (Effect.EXACT, Effect.STATE, Effect.TOTAL, Effect.GRID, Effect.PARALLEL, Effect.ACTIVATION)
+ORDER = (
+    Effect.EXACT,
+    Effect.STATE,
+    Effect.TOGETHER,
+    Effect.TOTAL,
+    Effect.GRID,
+    Effect.PARALLEL,
+    Effect.ACTIVATION,
+)
 """What must be equal comes first."""
 
 
@@ -153,9 +162,18 @@ def environment_rows(environment: Environment) -> list[tuple[str, str]]:
     return rows
 
 
+def machine(environment: Environment) -> str:
+    """What most questions about a run begin with: versions, device, processor and when, in a line."""
+    of = environment.versions
+    names = {"replaycheck": "replaycheck", "torch": "torch", "triton": "triton", "python": "Python"}
+    versions = [f"{shown} {of[name]}" for name, shown in names.items() if of.get(name)]
+    where = f"{environment.device_name or environment.device}, {environment.cpu}, {environment.cores} cores"
+    return f"{', '.join(versions)}; {where}; {environment.started}, {environment.seconds:.0f} s"
+
+
 def _said(value: object) -> str:
-    """Seconds have nine digits after the point in the file."""
-    return "none" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
+    """Seconds have nine digits after the point in the file; an empty text would look like a fault of the page."""
+    return "none" if value in (None, "") else f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def environment_difference(mine: Environment, other: Environment) -> list[tuple[str, str, str]]:

@@ -117,6 +117,8 @@ class Effect(StrEnum):
     PARALLEL = "parallel"
     #: prefill that activates beta and decay inside its kernel vs outside, both cold; legitimate, and another model
     ACTIVATION = "activation"
+    #: one request at a time vs several in flight at once, both warm: what requests do to each other's states
+    TOGETHER = "together"
 
 
 class Arm(Record):

@@ -94,8 +94,8 @@ class Measure(Record):
 
     @property
     def exact_zero(self) -> bool:
-        """Whether every position had the same bits: then mismatches are counted and none is allowed."""
-        return self.positions > 0 and self.bits_differ == 0
+        """Whether every position that has a number had the same bits: then mismatches are counted and none is allowed."""
+        return self.positions > self.not_finite and self.bits_differ == 0
 
 
 class Floors(Record):
@@ -108,8 +108,8 @@ class Floors(Record):
 
     @property
     def deterministic(self) -> bool | None:
-        """Whether the same run gives the same bits (F_run = 0); None: it wasn't measured."""
-        seen = self.of(FloorKind.RUN)
+        """Whether the same run gives the same bits (F_run = 0); None: not measured, or on no position with a number."""
+        seen = [each for each in self.of(FloorKind.RUN) if each.positions > each.not_finite]
         return all(measure.exact_zero for measure in seen) if seen else None
 
     def of(self, kind: FloorKind) -> tuple[Measure, ...]:

@@ -10,6 +10,7 @@ from .arm import Activation, Answers, Compiler, Effect, Kernel, PoolDtype, Rollb
 from .base import Record
 from .estimate import Estimate as Estimate
 from .floor import Floors
+from .gaps import Gaps, StateDtype, Where
 from .gate import Stage
 from .semantics import LogprobSemantics
 
@@ -49,6 +50,7 @@ class ArmResult(Record):
     hits: dict[str, int] = Field(
         default={}, description="prompts by how their hit came out, of subjects that decide it"
     )
+    gaps: Gaps | None = Field(default=None, description="positions without a log-probability; null: there are none")
 
 
 class FreeResult(Record):
@@ -75,6 +77,12 @@ class CellResult(Record):
     bits_differ: int = Field(description="scored positions whose logits differ in any bit")
     not_finite: int = Field(default=0, description="positions without a finite difference: NaN, or an infinity")
     missing: int = Field(default=0, description="positions whose token the subject said nothing about")
+    unsized: int = Field(
+        default=0,
+        description="of the missing ones, those whose most likely token both arms said: compared, without a size",
+    )
+    unsized_flips: int = Field(default=0, description="of these, positions with another most likely token")
+    first_unsized_flip: Where | None = Field(default=None, description="of the first trace that has one")
     abs_dlogp: dict[str, float] = Field(description="p50, p90, p99, p999, max over positions, nat; empty if none")
     worst_trace_abs_dlogp: Estimate = Field(description="largest of the per-trace means")
     kl_mean: Estimate = Field(description="mean of the per-trace mean KL; null from saved runs")
@@ -156,6 +164,7 @@ class Finding(Record):
         default=None, description="of a case that was run again and explained; null: read from the tables alone"
     )
     excluded: tuple[str, ...] = Field(default=(), description="other causes, and why it is none of them")
+    place: Where | None = Field(default=None, description="where it shows first; null: in no one trace")
 
 
 class AttributionStep(Record):
@@ -227,6 +236,9 @@ class Result(Record):
     gates: tuple[GateResult, ...]
     findings: tuple[Finding, ...]
     attributions: tuple[Attribution, ...] = Field(default=(), description="of warm arms whose cold arm is there")
+    state_dtype: StateDtype | None = Field(
+        default=None, description="asked for and in use, of a subject that was asked for one; null: it wasn't"
+    )
     floor: Floors | None = Field(
         default=None, description="the noise of controls, which gates read; null: none measured"
     )

@@ -5,8 +5,9 @@ The shipped presets are such files. Every entry of ``matrix`` is crossed out int
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import product
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field, model_validator
 
@@ -14,7 +15,8 @@ from .arm import Activation, Answers, Arm, Cell, Compiler, Effect, Experiment, K
 from .base import Record
 from .policy import CheckpointPolicy, Policy
 
-#: The two compilers that each effect compares, reference first.
+#: The two compilers that each effect of a suite compares, reference first. ``together`` is none of a suite: what is in
+#: flight at once is the subject's to say.
 COMPILERS: dict[Effect, tuple[Compiler, Compiler]] = {
     Effect.GRID: (Compiler.COLD, Compiler.SPLIT),
     Effect.STATE: (Compiler.SPLIT, Compiler.WARM),
@@ -33,7 +35,7 @@ class Matrix(Record):
     answers: tuple[Answers, ...] = Field(min_length=1)
     pool: tuple[PoolDtype, ...] = Field(min_length=1)
     policy: Policy
-    effects: tuple[Effect, ...] = tuple(Effect)
+    effects: tuple[Effect, ...] = tuple(COMPILERS)
     rollback: tuple[Rollback, ...] = Field(
         default=(), description="how speculation windows are undone; empty: token by token"
     )
@@ -53,6 +55,8 @@ class Matrix(Record):
     @model_validator(mode="after")
     def _check(self) -> Matrix:
         """Only a state that was stored while or after decoding keeps an answer as it was decoded."""
+        if Effect.TOGETHER in self.effects:
+            raise ValueError("effect 'together' needs --subject-option batch=N of a server, and no suite; leave it out")
         for answers in self.answers:
             if (answers is Answers.DECODED) is not self.policy.keeps_answers:
                 raise ValueError(f"answers {answers.value!r} needs {self._wanted(answers)}; give each its own matrix")
@@ -105,51 +109,75 @@ def expand(suite: Suite) -> tuple[tuple[Arm, ...], tuple[Cell, ...]]:
     arms: dict[str, Arm] = {}
     cells: dict[str, Cell] = {}
     for matrix in suite.matrix:
-        for history, tail, answers, pool, effect, rollback, degree, padding in product(
-            matrix.history,
-            matrix.tail,
-            matrix.answers,
-            matrix.pool,
-            matrix.effects,
-            matrix.rollback or (None,),
-            matrix.tensor_parallel,
-            matrix.padding or (None,),
-        ):
-            if effect is Effect.PARALLEL and (degree == 1 or 1 not in matrix.tensor_parallel):
-                continue
-            if effect is Effect.ACTIVATION and matrix.activation is Activation.INSIDE:
-                continue
-            pools = {
-                Compiler.SPLIT: PoolDtype.FP32,
-                Compiler.COLD: PoolDtype.FP32 if effect is Effect.GRID else pool,
-            }
-            pair = [
-                Arm(
-                    compiler=compiler,
-                    history=history,
-                    tail=tail,
-                    answers=answers,
-                    pool=pools.get(compiler, pool),
-                    policy=matrix.policy,
-                    recipe=suite.recipe,
-                    rollback=(undone := _rollback(rollback, compiler, effect)),
-                    ring=matrix.ring if undone is Rollback.REPLAY else None,
-                    ring_lag=matrix.ring_lag and undone is Rollback.REPLAY,
-                    tensor_parallel=ranks,
-                    activation=activation,
-                    padding=padding if compiler is Compiler.WARM else None,
-                )
-                for compiler, ranks, activation in zip(
-                    COMPILERS[effect],
-                    (1 if effect is Effect.PARALLEL else degree, degree),
-                    (Activation.INSIDE if effect is Effect.ACTIVATION else matrix.activation, matrix.activation),
-                    strict=True,
-                )
-            ]
-            cell = Cell(effect=effect, reference=pair[0].name, candidate=pair[1].name)
+        for point in _points(matrix):
+            pair = _pair(matrix, point, suite.recipe)
+            cell = Cell(effect=point.effect, reference=pair[0].name, candidate=pair[1].name)
             arms.update((arm.name, arm) for arm in pair)
             cells[cell.name] = cell
     return tuple(arms.values()), tuple(cells.values())
+
+
+class _Point(NamedTuple):
+    """One combination of a matrix."""
+
+    history: Kernel
+    tail: Kernel
+    answers: Answers
+    pool: PoolDtype
+    effect: Effect
+    rollback: Rollback | None
+    degree: int
+    padding: Padding | None
+
+
+def _points(matrix: Matrix) -> Iterator[_Point]:
+    """The combinations whose effect has a reference: one rank for several, activation inside for outside."""
+    crossed = product(
+        matrix.history,
+        matrix.tail,
+        matrix.answers,
+        matrix.pool,
+        matrix.effects,
+        matrix.rollback or (None,),
+        matrix.tensor_parallel,
+        matrix.padding or (None,),
+    )
+    for point in map(_Point._make, crossed):
+        alone = point.effect is Effect.PARALLEL and (point.degree == 1 or 1 not in matrix.tensor_parallel)
+        inside = point.effect is Effect.ACTIVATION and matrix.activation is Activation.INSIDE
+        if not (alone or inside):
+            yield point
+
+
+def _pair(matrix: Matrix, point: _Point, recipe: str) -> tuple[Arm, Arm]:
+    """Reference and candidate."""
+    one, other = COMPILERS[point.effect]
+    degree = 1 if point.effect is Effect.PARALLEL else point.degree
+    activation = Activation.INSIDE if point.effect is Effect.ACTIVATION else matrix.activation
+    return (
+        _arm(matrix, point, recipe, one, degree, activation),
+        _arm(matrix, point, recipe, other, point.degree, matrix.activation),
+    )
+
+
+def _arm(matrix: Matrix, point: _Point, recipe: str, compiler: Compiler, degree: int, activation: Activation) -> Arm:
+    cold = PoolDtype.FP32 if point.effect is Effect.GRID else point.pool
+    undone = _rollback(point.rollback, compiler, point.effect)
+    return Arm(
+        compiler=compiler,
+        history=point.history,
+        tail=point.tail,
+        answers=point.answers,
+        pool={Compiler.SPLIT: PoolDtype.FP32, Compiler.COLD: cold}.get(compiler, point.pool),
+        policy=matrix.policy,
+        recipe=recipe,
+        rollback=undone,
+        ring=matrix.ring if undone is Rollback.REPLAY else None,
+        ring_lag=matrix.ring_lag and undone is Rollback.REPLAY,
+        tensor_parallel=degree,
+        activation=activation,
+        padding=point.padding if compiler is Compiler.WARM else None,
+    )
 
 
 def _rollback(wanted: Rollback | None, compiler: Compiler, effect: Effect) -> Rollback | None:

@@ -54,10 +54,10 @@ class Description:
         states: whether its recordings hold the states that restores gave back.
         compilers: the arms that it can run. ``split`` is one if it can cut its prefill where warm's history was cut.
         policy: what its own cache stores and hits, if it decides that itself; None: it does what the suite says.
-        pool: dtype of its states, if it is known; None: what the suite says.
+        pool: dtype of its states, if it is known; None: what the suite says. asked: the one that it was asked for, if any.
         wholes: whether a cold answer can be scored in one prefill as well, which is another legitimate computation.
-        batches: whether cold answers can be scored beside others, likewise. budget: tokens of a prefill step for a cold
-            arm that is cut there, likewise; 0: none.
+        batches: whether several requests can be in flight at once: a cold arm (repeat 1) for the floor, and a warm one
+            (repeat 1) that is held against warm. budget: tokens of a prefill step for a cold arm that is cut there; 0: none.
         pinned: whether cold is cut wherever a hit would cut it: then it is its own split arm.
         deterministic: whether two cold runs have the same bits, by its own word; None: it doesn't know.
         parallel: whether several processes may replay on it at once.
@@ -75,6 +75,7 @@ class Description:
     compilers: frozenset[Compiler] = COLD_AND_WARM
     policy: Policy | None = None
     pool: PoolDtype | None = None
+    asked: PoolDtype | None = None
     wholes: bool = False
     batches: bool = False
     budget: int = 0

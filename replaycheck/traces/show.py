@@ -81,7 +81,8 @@ def _on_grid(tokens: int) -> str:
 def _describe_trace(trace: Trace, asked: Mapping[tuple[str, str], int], shown: int | None) -> Iterator[str]:
     tree = TraceTree(trace)
     cluster = f"  cluster {trace.cluster}" if trace.cluster else ""
-    yield f"  trace {trace.id}  {max(tree.branches.values()) + 1} branches{cluster}"
+    branches = max(tree.branches.values()) + 1
+    yield f"  trace {trace.id}  {branches} branch{'es' if branches > 1 else ''}{cluster}"
     events: dict[str, list[Event]] = {}
     for event in trace.events:
         events.setdefault(event.turn, []).append(event)

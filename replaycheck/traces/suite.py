@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -19,7 +18,7 @@ from replaycheck.errors import UsageError
 from replaycheck.schema.problems import problems
 from replaycheck.schema.suite import Suite
 
-__all__ = ["SUITE_PREFIX", "SuiteFile", "find_gates", "find_traces", "parse_suite", "read_suite"]
+__all__ = ["SUITE_PREFIX", "find_traces", "gate_names", "parse_suite"]
 
 SUITE_PREFIX = "suite:"
 
@@ -27,22 +26,6 @@ SUITE_PREFIX = "suite:"
 MAX_SIZE = 1024 * 1024
 
 _PLACE = re.compile(r" ?\(at line (\d+), column (\d+)\)$")
-
-
-@dataclass(frozen=True)
-class SuiteFile:
-    """A suite with the files that it names, all of which exist."""
-
-    path: Path
-    suite: Suite
-    traces: tuple[Path, ...]
-    gates: tuple[Path, ...]
-
-
-def read_suite(path: Path) -> SuiteFile:
-    """Read a suite file and find what it names. Raises :class:`UsageError`."""
-    suite = parse_suite(path)
-    return SuiteFile(path, suite, find_traces(suite.traces, path), find_gates(suite.gates, path))
 
 
 def parse_suite(path: Path) -> Suite:
@@ -79,21 +62,15 @@ def find_traces(names: Sequence[str], named_in: Path | None = None) -> tuple[Pat
     return tuple(dict.fromkeys(_find_trace(name, named_in) for name in names))
 
 
-def find_gates(names: Sequence[str], named_in: Path | None = None) -> tuple[Path, ...]:
-    """The files of shipped names or paths (anything with a suffix or a separator), each once."""
-    return tuple(dict.fromkeys(_find_gate(name, named_in) for name in names))
+def gate_names(names: Sequence[str], named_in: Path) -> tuple[str, ...]:
+    """Shipped names as they are; paths (``.toml``) relative to the suite file ``named_in``."""
+    return tuple(str(named_in.parent / name) if name.endswith(".toml") else name for name in names)
 
 
 def _find_trace(name: str, named_in: Path | None) -> Path:
     if name.startswith(SUITE_PREFIX):
         return assets.trace_suite(name.removeprefix(SUITE_PREFIX))
     return _existing(name, named_in, "trace file", "give the path of a .jsonl file or suite:NAME")
-
-
-def _find_gate(name: str, named_in: Path | None) -> Path:
-    if Path(name).suffix or "/" in name:
-        return _existing(name, named_in, "gate file", "give the path of a .toml file or a shipped name")
-    return assets.gate_file(name)
 
 
 def _existing(name: str, named_in: Path | None, kind: str, advice: str) -> Path:

@@ -21,7 +21,7 @@ from replaycheck.bench.state_graph import PLANS, Step, replays
 from replaycheck.bench.state_world import KIMI_K3_TP8, RECIPE, Geometry, World, draw, records_of
 from replaycheck.schema.bench import Bench
 from replaycheck_kernels.registry import KERNELS
-from replaycheck_kernels.speculation.bound import excess
+from replaycheck_kernels.speculation.bound import association_bound, excess
 from replaycheck_kernels.speculation.commit import Align, Decays, magnitude
 from replaycheck_kernels.speculation.verify import Records, Verified, each_position
 
@@ -51,7 +51,7 @@ def test_the_timed_commit_leaves_the_states_of_the_accepted_tokens(world: World,
         wanted = torch.stack(list(states))[world.accepted - 1, torch.arange(world.rows)]
         rule = Decays(world.decays.A_log[layer], world.decays.dt_bias[layer], world.decays.lower_bound)
         size = magnitude(start, records_of(world.records, layer), world.accepted, rule, RECIPE)
-        assert excess(world.pool[layer, ends], wanted, world.accepted, size) <= 1
+        assert excess(world.pool[layer, ends], wanted, association_bound(world.accepted, size)) <= 1
 
 
 def _column(world: World, align: Align) -> Tensor:

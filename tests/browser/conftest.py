@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from replaycheck.replay.store import Run, read_table, write_whole
-from replaycheck.report.html import write_report
 from replaycheck.report.privacy import mark_text
+from replaycheck.report.write import write_all
 from replaycheck.schema.frames import to_arrow
 from tests.report.conftest import synthesise
 
@@ -43,4 +43,4 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     rows["trace"] = rows["trace"].replace({"trace-0": HOSTILE})
     write_whole(run, "divergences", [to_arrow("divergences", rows)])
     mark_text(run, "public")
-    return {name: write_report(folder / name) for name in ("passing", "failing")}
+    return {name: write_all(folder / name) for name in ("passing", "failing")}

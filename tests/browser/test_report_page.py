@@ -103,6 +103,21 @@ def test_a_table_is_saved_as_csv_that_no_spreadsheet_runs(browser: Any, reports:
         assert lines[1].startswith('"\'=1+1, ""x""",')
 
 
+def test_the_data_of_the_page_can_be_saved(browser: Any, reports: dict[str, Path]) -> None:
+    with opened(browser, reports["failing"]) as page:
+        with page.expect_download() as waited:
+            page.get_by_role("button", name="download the data (result.json)").click()
+        assert waited.value.suggested_filename == "result.json"
+        saved = Path(waited.value.path()).read_bytes()
+        assert saved == (reports["failing"].parent / "result.json").read_bytes()
+
+
+def test_without_scripts_the_page_says_where_the_data_are(browser: Any, reports: dict[str, Path]) -> None:
+    with opened(browser, reports["failing"], scripts=False) as page:
+        assert str(reports["failing"].parent / "result.json") in page.locator("#download").inner_text()
+        assert page.get_by_role("button").count() == 0
+
+
 def test_hostile_names_are_text(browser: Any, reports: dict[str, Path]) -> None:
     with opened(browser, reports["failing"]) as page:
         assert page.title() != "owned"

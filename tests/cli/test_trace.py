@@ -10,16 +10,15 @@ import pytest
 
 from replaycheck import assets
 from replaycheck.replay import synthesise
+from replaycheck.schema.trace import Group
 from replaycheck.traces.read import read_groups
-from replaycheck.traces.suites.quick import build_quick
-from replaycheck.traces.synth import Sample
 from replaycheck.traces.write import write_groups
 
 
 @pytest.fixture
-def quick(fake_sample: Sample, tmp_path: Path) -> Path:
+def quick(quick_groups: list[Group], tmp_path: Path) -> Path:
     path = tmp_path / "quick.jsonl"
-    write_groups(path, build_quick(fake_sample, "digest", seed=0))
+    write_groups(path, quick_groups)
     return path
 
 

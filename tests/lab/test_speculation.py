@@ -36,7 +36,7 @@ from replaycheck_kernels.recurrent import RECURRENT_TORCH
 from replaycheck_kernels.registry import ours
 from replaycheck_kernels.speculation import commit
 from replaycheck_kernels.speculation.backend import TORCH
-from replaycheck_kernels.speculation.bound import excess
+from replaycheck_kernels.speculation.bound import association_bound, excess
 from replaycheck_kernels.speculation.commit import CommitPlan, Decays
 from replaycheck_kernels.speculation.verify import Records
 from tests.lab.runs import same_logits, same_restores
@@ -205,7 +205,9 @@ def _excesses(model: Path, bounds: _Bounds) -> list[float]:
         assert torch.equal(recovered.final.conv, decoded.final.conv)
         assert len(bounds.layers) == len(decoded.final.temporal)
         pairs = zip(recovered.final.temporal, decoded.final.temporal, bounds.layers, strict=True)
-        found.append(max(excess(a[None], b[None], torch.tensor([kept]), size) for a, b, size in pairs))
+        found.append(
+            max(excess(a[None], b[None], association_bound(torch.tensor([kept]), size)) for a, b, size in pairs)
+        )
     return found
 
 

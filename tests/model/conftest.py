@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from replaycheck.model.config import ModelConfig
-from replaycheck.model.folder import SHIPPED_CONFIG, write_random_folder
+from replaycheck.model.folder import SHIPPED_CONFIG, write_folder
+from replaycheck.model.initial import initial_weights
 
 
 @pytest.fixture(autouse=True)
@@ -40,5 +41,5 @@ def tiny_config() -> ModelConfig:
 @pytest.fixture
 def tiny_folder(tmp_path: Path, tiny_config: ModelConfig) -> Path:
     folder = tmp_path / "tiny"
-    write_random_folder(folder, tiny_config, seed=1)
+    write_folder(folder, tiny_config, initial_weights(tiny_config, seed=1))
     return folder

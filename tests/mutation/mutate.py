@@ -1,126 +1,100 @@
-"""Mutation testing of a package: change one operator or number at a time in a copy, and see whether its tests notice.
+"""Mutation testing of a package: change one operator or number at a time, and see whether the package's tests notice.
 
-    python tests/mutation/mutate.py replaycheck/stats tests/stats --sample 60 --seed 0
+    python -m tests.mutation.mutate replaycheck/stats tests/stats
+    python -m tests.mutation.mutate replaycheck/gates tests/gates --only waivers --sample 20 --seed 0
 
-A mutant that no test kills is printed with its place, so that a person can say why it may live or write
-the test that is missing. Mutants are drawn without replacement; what runs is a copy, so the checkout isn't touched.
+Every mutant is tried on the tests that run its line, in a copy, so the checkout isn't touched. Results go to a JSONL file
+(--results) as they come: what is known isn't tried again, so a run that was stopped goes on. A mutant that lives and isn't
+argued in survivors.toml is printed with its place, so that a person can write the test that is missing, or say why it may
+live. Exit code 1 if there is one.
 """
 
 from __future__ import annotations
 
 import argparse
-import ast
 import os
 import random
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import time
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
+from tests.mutation.argued import Argued, key
+from tests.mutation.changes import Mutant, mutants
+from tests.mutation.results import LIVES, Results
+from tests.mutation.serve import serve
+
 ROOT = Path(__file__).resolve().parents[2]
-COPIED = ("replaycheck", "kernels", "tests", "traces", "models", "examples", "pyproject.toml")
-LIMIT = 180
-"""Seconds of one mutant's tests; one that takes longer loops, and counts as killed."""
-
-_COMPARE = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
-            ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is}  # fmt: skip
-_BINARY = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult,
-           ast.Mod: ast.FloorDiv, ast.Pow: ast.Mult}  # fmt: skip
-_BOOLEAN = {ast.And: ast.Or, ast.Or: ast.And}
-
-
-@dataclass(frozen=True)
-class Mutant:
-    """One change: the module, its line, the text before and after, and the whole new source."""
-
-    module: Path
-    line: int
-    before: str
-    after: str
-    source: str
-
-
-def mutants(module: Path) -> Iterator[Mutant]:
-    """Every mutant of a module, in the order of its nodes."""
-    text = module.read_text()
-    for number in range(len(list(_places(ast.parse(text))))):
-        tree = ast.parse(text)
-        node, change = list(_places(tree))[number]
-        before = ast.unparse(node)
-        change()
-        yield Mutant(module, node.lineno, before, ast.unparse(node), ast.unparse(tree))
-
-
-def _places(tree: ast.AST) -> Iterator[tuple[ast.expr, Callable[[], None]]]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Compare) and type(node.ops[0]) in _COMPARE:
-            yield node, lambda node=node: node.ops.__setitem__(0, _COMPARE[type(node.ops[0])]())
-        elif isinstance(node, ast.BinOp) and type(node.op) in _BINARY and not _is_text(node):
-            yield node, lambda node=node: setattr(node, "op", _BINARY[type(node.op)]())
-        elif isinstance(node, ast.BoolOp):
-            yield node, lambda node=node: setattr(node, "op", _BOOLEAN[type(node.op)]())
-        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-            yield node, lambda node=node: setattr(node, "op", ast.UAdd())
-        elif isinstance(node, ast.Constant) and type(node.value) in (int, float):
-            yield node, lambda node=node: setattr(node, "value", node.value + 1)
-
-
-def _is_text(node: ast.BinOp) -> bool:
-    sides = (node.left, node.right)
-    return any(
-        isinstance(x, ast.JoinedStr) or (isinstance(x, ast.Constant) and isinstance(x.value, str)) for x in sides
-    )
-
-
-def survives(mutant: Mutant, copy: Path, tests: str) -> bool:
-    """Whether the tests pass with the mutant in the copy; the module is put back."""
-    place = copy / mutant.module.relative_to(ROOT)
-    original = place.read_text()
-    place.write_text(mutant.source)
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *_own(mutant.module, copy, tests)]
-    try:
-        environment = os.environ | {"PYTHONPATH": f"{copy}:{copy / 'kernels'}", "PYTHONDONTWRITEBYTECODE": "1"}
-        done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, timeout=LIMIT, check=False)
-        return done.returncode == 0
-    except subprocess.TimeoutExpired:
-        return False
-    finally:
-        place.write_text(original)
-
-
-def _own(module: Path, copy: Path, tests: str) -> list[str]:
-    """The module's own test file first, as it kills most; then the whole folder."""
-    own = Path(tests) / f"test_{module.stem}.py"
-    return [str(own), tests] if (copy / own).exists() else [tests]
+COPIED = (
+    "replaycheck", "kernels", "tests", "traces", "models", "examples", "docs", "reports", "pyproject.toml", "README.md"
+)  # fmt: skip
 
 
 def main() -> int:
-    """Draw mutants, run each, print the survivors; exit code 0, since a person judges them."""
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("package")
-    options.add_argument("tests")
-    options.add_argument("--sample", type=int, default=60)
-    options.add_argument("--seed", type=int, default=0)
-    given = options.parse_args()
-    modules = sorted((ROOT / given.package).rglob("*.py"))
-    found = [mutant for module in modules for mutant in mutants(module)]
-    drawn = random.Random(given.seed).sample(found, min(given.sample, len(found)))
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder)
+    """In a copy, with the same options."""
+    given = _options()
+    if given.here:
+        return _mutate(given)
+    results = given.results or ROOT / "build" / "mutation" / f"{given.package.replace('/', '.')}.jsonl"
+    results.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="mutation-") as folder:
+        copy = Path(folder).resolve()
         for name in COPIED:
             (shutil.copytree if (ROOT / name).is_dir() else shutil.copy)(ROOT / name, copy / name)
-        living = [mutant for mutant in drawn if _told(mutant, survives(mutant, copy, given.tests))]
-    print(f"{given.package}: {len(drawn)} of {len(found)} mutants tried, {len(drawn) - len(living)} killed")
-    return 0
+        command = [sys.executable, "-m", "tests.mutation.mutate", *sys.argv[1:], "--here", "--results", results.resolve()]
+        one_thread = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
+        environment = os.environ | one_thread | {"PYTHONPATH": f"{copy}:{copy / 'kernels'}"}
+        return subprocess.run(command, cwd=copy, env=environment, check=False).returncode
 
 
-def _told(mutant: Mutant, lives: bool) -> bool:
-    if lives:
-        print(f"lives: {mutant.module.relative_to(ROOT)}:{mutant.line}: {mutant.before}  →  {mutant.after}", flush=True)
-    return lives
+def _options() -> argparse.Namespace:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("package", help="folder of modules")
+    options.add_argument("tests", help="folder of the tests that should notice")
+    options.add_argument("--only", default="", help="modules with this in their path")
+    options.add_argument("--sample", type=int, help="so many mutants, drawn without replacement; without it, all")
+    options.add_argument("--seed", type=int, default=0, help="of the sample")
+    options.add_argument("--jobs", type=int, default=1, help="processes at once")
+    options.add_argument("--results", type=Path, help="JSONL; in build/mutation without it")
+    options.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
+    return options.parse_args()
+
+
+def _mutate(given: argparse.Namespace) -> int:
+    root = Path.cwd()
+    modules = sorted(str(path.relative_to(root)) for path in (root / given.package).rglob("*.py"))
+    every = [mutant for module in modules if given.only in module for mutant in mutants(root, module)]
+    chosen = random.Random(given.seed).sample(every, given.sample) if given.sample else every
+    results = Results(given.results, root, given.tests)
+    # Those in functions first: one at import costs the whole folder's tests.
+    todo = sorted((mutant for mutant in chosen if results.of(mutant) is None), key=lambda each: not each.within)
+    begin = time.monotonic()
+    if todo:
+        serve(root, given.package, given.tests, todo, results, given.jobs)
+    print(f"{len(todo):,} mutants tried in {time.monotonic() - begin:,.0f} s")
+    return _report(given.package, chosen, results, Argued.load(root))
+
+
+def _report(package: str, chosen: Sequence[Mutant], results: Results, argued: Argued) -> int:
+    outcomes = {mutant: found.outcome for mutant in chosen if (found := results.of(mutant))}
+    living = [mutant for mutant, outcome in outcomes.items() if outcome in LIVES]
+    bare = [mutant for mutant in living if mutant not in argued]
+    for mutant in bare:
+        print(f"{outcomes[mutant]}: {mutant.told}")
+    killed = {key(mutant) for mutant in outcomes} - {key(mutant) for mutant in living}
+    for each in argued.whys:
+        if each in killed:
+            print(f"argued, but killed: {' '.join(each)}; take it out of survivors.toml")
+    count = Counter(outcomes.values())
+    print(
+        f"{package}: {len(chosen):,} mutants, {count['killed'] + count['limit']:,} killed ({count['limit']} by limits of "
+        f"time or memory), {len(living) - len(bare)} argued, {len(bare)} neither"
+    )
+    return int(bool(bare))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from replaycheck.faults.fault import find_fault
-from replaycheck.model.folder import SHIPPED_CONFIG, write_random_folder
+from replaycheck.model.folder import SHIPPED_CONFIG, write_folder
+from replaycheck.model.initial import initial_weights
 from replaycheck.probes.collection import kernel_probes, real_states, state_probes
 from replaycheck.probes.kernels import HEADS, KEY, LENGTHS, VALUE, Regime, inputs, probe_kernel, regimes
 from replaycheck.state_probes.groups import chain
@@ -42,7 +43,7 @@ SMALL = replace(
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("probes") / "small"
-    write_random_folder(folder, SMALL, seed=3)
+    write_folder(folder, SMALL, initial_weights(SMALL, seed=3))
     return folder
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import torch
 
-from replaycheck.model.folder import SHIPPED_CONFIG, write_random_folder
+from replaycheck.model.folder import SHIPPED_CONFIG, write_folder
+from replaycheck.model.initial import initial_weights
 from replaycheck.probes.recorder import record
 from replaycheck.probes.recording import Recording, load_recording
 from replaycheck.probes.subject import Subject
@@ -52,7 +53,7 @@ def with_recording(recording: Recording) -> Subject:
 
 
 def test_the_lab_is_recorded_layer_by_layer(tmp_path: Path) -> None:
-    write_random_folder(tmp_path / "model", MODEL, seed=3)
+    write_folder(tmp_path / "model", MODEL, initial_weights(MODEL, seed=3))
     found = record(tmp_path / "model", [chain(40, 3, 50, 2)], tokens=60)
     heads, width = 2 * MODEL.kda_heads, MODEL.kda_head_dim
     assert found.q.shape == found.a.shape == (60, heads, width)

@@ -131,7 +131,6 @@ def sums(spread: list[float]) -> CellTraces:
         values,
         values,
         values,
-        np.empty(0, int),
         np.empty(0),
     )
 
@@ -218,7 +217,7 @@ def test_states_are_listed_worst_first_and_those_without_error_are_counted() -> 
         ],
         columns=to_arrow("restores", {name: [] for name in heat_columns()}).column_names,
     )
-    found = heat.heat(of, [to_arrow("restores", rows)], Budget(100, 10, 10))
+    found = heat.heat(of, [to_arrow("restores", rows)], Budget(100, 10, 10, 0))
     assert [row.trace for row in found.rows.all] == ["t1", "t2"]
     assert found.exact == 1
     assert [entry and entry[1] for entry in found.rows.all[0].errors] == [5, 1]
@@ -259,8 +258,8 @@ def test_a_strip_shows_both_tokens_where_they_differ_or_hides_all(shown: bool) -
         ("x", ("a", "b"), "0.3", 5) if shown else (MASK, (MASK, MASK), "0.3", 5)
     )
     assert found.restore == 5
-    assert strip.anchor("RC110", Spot(TOTAL, "17", 0, 3, 1, 0.0)) == "RC110-trace-17-turn-3"
-    assert strip.anchor("RC110", Spot(TOTAL, "trace-<b>\u202e", 0, 3, 1, 0.0)) == "RC110-trace--b---turn-3"
+    assert strip.anchor("RC110", "17", 3) == "RC110-trace-17-turn-3"
+    assert strip.anchor("RC110", "trace-<b>\u202e", 3) == "RC110-trace--b---turn-3"
 
 
 def test_a_nan_where_bits_differ_is_the_worst_position_of_its_trace() -> None:
@@ -271,8 +270,8 @@ def test_a_nan_where_bits_differ_is_the_worst_position_of_its_trace() -> None:
 
 
 def test_the_worst_and_the_typical_are_kept_and_the_rest_is_counted() -> None:
-    kept = keep(list(range(100)), lambda each: (float(each),), Budget(5, 3, 0))
+    kept = keep(list(range(100)), lambda each: (float(each),), Budget(5, 3, 0, 0))
     assert kept.worst == (99, 98, 97, 96, 95)
     assert all(abs(each - 49.5) < 3 for each in kept.typical) and len(kept.typical) == 3
     assert kept.left_out == 92 and "92 of 100" in kept.said
-    assert keep([1, 2], lambda each: (float(each),), Budget(5, 3, 0)).said == ""
+    assert keep([1, 2], lambda each: (float(each),), Budget(5, 3, 0, 0)).said == ""

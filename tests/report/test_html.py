@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import re
 from collections.abc import Callable
@@ -14,8 +15,9 @@ import pytest
 
 from replaycheck.replay.store import Run, read_environment, read_result, read_table, write_json, write_whole
 from replaycheck.report import html as html_module
+from replaycheck.report.breaks import names
 from replaycheck.report.content import SECTIONS
-from replaycheck.report.html import render, write_report
+from replaycheck.report.html import render
 from replaycheck.report.privacy import HIDDEN, mark_text
 from replaycheck.report.saved import load
 from replaycheck.report.write import write_all
@@ -27,11 +29,11 @@ from replaycheck.schema.tables import TABLES
 Write = Callable[..., Path]
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(1)>\u202egnp.exe\u200b\x1b[31m\x00&amp;{{ 7*7 }}"
-VOID = {"meta", "br", "path", "use", "rect", "line", "circle"}
+VOID = {"meta", "br", "wbr", "path", "use", "rect", "line", "circle"}
 
 
 def page(run: Path) -> str:
-    return write_report(run).read_text(encoding="utf-8")
+    return write_all(run).read_text(encoding="utf-8")
 
 
 def text_of(html: str) -> str:
@@ -69,7 +71,7 @@ def test_a_faulty_run_is_answered_with_yes_and_the_finding(write_run: Write) -> 
     html = page(write_run(fault=True))
     text = text_of(html)
     assert "Did caching change my outputs? Yes." in text
-    assert "Values in the fp32 and fp16 pools had been rounded to bf16 before they were stored" in text
+    assert "RC101: extra rounding through bf16 before the store In the fp32 and fp16 pools: snapshots" in text
     assert "the fault bf16-snapshot planted on purpose" in text
     assert html.count('<td class="fail') >= 16  # one exact cell of fp32 and of fp16 in each of eight rows
 
@@ -99,6 +101,31 @@ def test_a_page_over_the_cap_gets_shorter_tables_and_says_so(write_run: Write, m
     shorter = page(run)
     assert len(shorter) < len(whole)
     assert re.search(r"Shown: the \d+ worst and the \d+ nearest the median; \d+ of \d+ are left out", text_of(shorter))
+
+
+def test_the_data_are_in_the_page_byte_for_byte(write_run: Write) -> None:
+    run = write_run(fault=True)
+    (block,) = re.findall(r'<template id="data" data-name="result.json">([A-Za-z0-9+/=]+)</template>', page(run))
+    assert gzip.decompress(base64.b64decode(block)) == (run / "result.json").read_bytes()
+
+
+def test_data_that_are_too_large_are_left_out_and_named(write_run: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = write_run()
+    monkeypatch.setattr(html_module, "BUDGETS", (replace(html_module.BUDGETS[0], data=100),))
+    html = page(run)
+    assert "<template" not in html
+    assert (
+        f"Left out of this page, for its size: result.json ({(run / 'result.json').stat().st_size:,} bytes)"
+        in re.sub(r"\s+", " ", re.sub(r"</?code>", "", html))
+    )
+
+
+def test_names_of_arms_break_after_their_slashes_only() -> None:
+    shown = names("at warm/chunk-chunk/bf16, and a-b; <i>/x-y")
+    assert shown == (
+        'at warm/<wbr><span class="nb">chunk-chunk</span>/<wbr>bf16, and a-b; &lt;i&gt;/<wbr><span class="nb">x-y</span>'
+    )
+    assert "nb" not in names(f"a/{'long-' * 5}")
 
 
 def test_sections_come_in_the_order_of_the_reader(write_run: Write) -> None:

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from replaycheck.errors import EngineEnvironmentError, UsageError
-from replaycheck.report.html import write_report
 from replaycheck.report.serve import Server, serve
+from replaycheck.report.write import write_all
 
 Write = Callable[..., Path]
 
@@ -49,7 +49,7 @@ def ask(server: Server, path: str, method: str = "GET", host: str | None = None)
 @pytest.fixture
 def run(write_run: Write) -> Path:
     run = write_run()
-    write_report(run)
+    write_all(run)
     return run
 
 

@@ -91,3 +91,16 @@ def test_colour_is_only_decoration(
     shown = decorated(plain)
     assert ("\x1b[31m" in shown) == coloured
     assert click.unstyle(shown) == plain
+
+
+@pytest.mark.parametrize("width", [100, 80, 60])
+@pytest.mark.parametrize("fault", [False, True], ids=["clean", "faulty"])
+def test_it_fits_the_terminal_and_forty_lines(write_run: Write, width: int, fault: bool) -> None:
+    run = write_run(fault=fault)
+    lines = summary_text(result_of(run), run, width).splitlines()
+    paths = ("Report:", "Explain:", "Repeat:")
+    assert [line for line in lines if len(line) > width and not line.startswith(paths)] == []
+    assert len(lines) < 40
+    (headings,) = (line for line in lines if "positions differ" in line)
+    assert ("compares" in headings) == (width == 100)
+    assert "parted" in headings

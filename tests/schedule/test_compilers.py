@@ -26,8 +26,6 @@ from replaycheck.schedule.steps import (
 from replaycheck.schema.arm import Compiler, Kernel
 from replaycheck.schema.trace import Group, Speculation
 from replaycheck.state_probes.groups import chain
-from replaycheck.traces.suites.quick import build_quick
-from replaycheck.traces.synth import Sample
 from replaycheck.traces.tree import request_paths
 from tests.schedule.trees import KERNELS, POLICIES, arm, fork, longest_stored, random_groups, rows
 
@@ -39,11 +37,6 @@ CHUNK, RECURRENT = Kernel.CHUNK, Kernel.RECURRENT
 random_cases: Callable[..., Any] = given(
     random_groups(), st.sampled_from(sorted(POLICIES)), st.sampled_from(KERNELS), st.sampled_from(Kernel)
 )
-
-
-@pytest.fixture
-def quick(fake_sample: Sample) -> list[Group]:
-    return build_quick(fake_sample, "0123456789abcdef", seed=0)
 
 
 def problems(schedule: Schedule) -> list[str]:
@@ -66,9 +59,9 @@ def problems(schedule: Schedule) -> list[str]:
 @ALL_POLICIES
 @ALL_KERNELS
 def test_every_schedule_of_the_quick_suite_simulates_without_a_problem(
-    quick: list[Group], kernels: tuple[Kernel, Kernel], policy: str
+    quick_groups: list[Group], kernels: tuple[Kernel, Kernel], policy: str
 ) -> None:
-    for group in quick:
+    for group in quick_groups:
         for compiler in Compiler:
             assert problems(compile_schedule(group, arm(compiler, policy, kernels))) == [], (group.group, compiler)
 

@@ -142,7 +142,7 @@ def test_an_unknown_fault_is_refused_with_the_choices() -> None:
     [
         ("no.such.module:fault", "can't be imported: No module named 'no'"),
         ("replaycheck.faults.plans:nothing", "has no attribute 'nothing'"),
-        ("replaycheck.faults.plans:conv_late", "is a function, not a replaycheck.faults.fault.Fault"),
+        ("replaycheck.faults.plans:bf16_snapshot", "is a function, not a replaycheck.faults.fault.Fault"),
         (":fault", "can't be imported"),
         (".plans:fault", "can't be imported"),
     ],

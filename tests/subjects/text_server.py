@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .toy_model import CacheFaults
-from .toy_server import ToyServer
+from .toy_server import ToyServer, WireFaults
 
 FIELDS = {"model", "prompt", "max_tokens", "temperature", "logprobs"}
 """Anything else would be an extension."""
@@ -18,8 +18,14 @@ class TextServer(ToyServer):
         numbers: whether log-probabilities are answered, if they are asked for.
     """
 
-    def __init__(self, cache: CacheFaults | None = None, numbers: bool = True) -> None:
-        super().__init__(cache, plain=True, salted=False)
+    def __init__(
+        self,
+        cache: CacheFaults | None = None,
+        numbers: bool = True,
+        wire: WireFaults | None = None,
+        fingerprint: str = "",
+    ) -> None:
+        super().__init__(cache, wire, plain=True, salted=False, fingerprint=fingerprint)
         self.numbers = numbers
 
     def completion(self, asked: dict[str, Any]) -> dict[str, Any]:

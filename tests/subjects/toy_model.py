@@ -21,6 +21,7 @@ class CacheFaults:
 
     stale: a hit gives the state of another conversation, where there is one. rounded: a hit gives the state in fp16.
     late: a hit gives a state that is one token further. never: nothing hits. silent: hits aren't reported.
+    crossed: stale, for requests that aren't alone in the server.
     """
 
     stale: bool = False
@@ -28,6 +29,7 @@ class CacheFaults:
     late: bool = False
     never: bool = False
     silent: bool = False
+    crossed: bool = False
 
 
 class ToyModel:
@@ -61,6 +63,8 @@ class ToyCache:
     faults: CacheFaults = CacheFaults()
     states: dict[tuple[str, tuple[int, ...]], State] = field(default_factory=dict)
     late: dict[tuple[str, tuple[int, ...]], State] = field(default_factory=dict)
+    accompanied: bool = False
+    """Whether the request that is being answered has others beside it."""
 
     def hit(self, salt: str, tokens: tuple[int, ...]) -> tuple[int, State]:
         """Tokens that are covered, and their state."""
@@ -73,7 +77,7 @@ class ToyCache:
     def _given(self, salt: str, prefix: tuple[int, ...]) -> State:
         state = self.states[salt, prefix]
         others = [kept for (_, each), kept in self.states.items() if each[: len(prefix)] != prefix]
-        if self.faults.stale and others:
+        if (self.faults.stale or (self.faults.crossed and self.accompanied)) and others:
             state = others[-1]
         if self.faults.late:
             state = self.late.get((salt, prefix), state)

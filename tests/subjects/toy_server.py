@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -23,7 +23,7 @@ class WireFaults:
     dies: the connection is closed without an answer. stalls: seconds of silence. truncates: half of the body. status: an
     error of that number. other_prompt: the answer is to another prompt. choices: two of them, out of order. nan, null:
     instead of the log-probabilities. fewer: none of them. no_top: an empty list beside 0.0. positive: one above 0.
-    version: another one. oversize: bytes of padding. not_json: an HTML page. redirect: to another place.
+    version: another one, at /version and as the fingerprint of each answer. oversize: bytes of padding. not_json: an HTML page. redirect: to another place.
     """
 
     after: int = 0
@@ -44,11 +44,39 @@ class WireFaults:
     redirect: str = ""
 
 
+Answer = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+class Inside:
+    """Which requests are in the server at once."""
+
+    def __init__(self) -> None:
+        self._lock, self._here, self._accompanied = threading.Lock(), set[int](), set[int]()
+        self.most = 0
+
+    def come(self, who: int) -> None:
+        with self._lock:
+            self._here.add(who)
+            self.most = max(self.most, len(self._here))
+            if len(self._here) > 1:
+                self._accompanied |= self._here
+
+    def go(self, who: int) -> bool:
+        """Whether there was another one at any time."""
+        with self._lock:
+            self._here.discard(who)
+            accompanied = who in self._accompanied
+            self._accompanied.discard(who)
+            return accompanied
+
+
 class ToyServer:
     """Serves on loopback while it is used as a context.
 
     Args:
         plain: without vLLM's extensions beside naming tokens by id. salted: a cache_salt is obeyed.
+        gather: seconds that a request waits for others, so that those sent at once are in it at once.
+        fingerprint: of the engine, in each completion; "": it says none.
     """
 
     def __init__(
@@ -59,15 +87,18 @@ class ToyServer:
         plain: bool = False,
         salted: bool = True,
         name: str = "toy",
+        gather: float = 0.0,
+        fingerprint: str = "",
     ) -> None:
         self.engine = ToyEngine(block, cache)
         self.faults = cache or CacheFaults()
         self.wire = wire or WireFaults()
         self.plain, self.salted = plain, salted
-        self.name = name
+        self.name, self.fingerprint = name, fingerprint
         self.requests: list[tuple[str, Any, dict[str, str]]] = []
         self.completions = 0
         self.lock = threading.Lock()
+        self.inside, self.gather = Inside(), gather
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._server.daemon_threads = True
 
@@ -101,7 +132,9 @@ class ToyServer:
             choice["prompt_logprobs"] = self._prompt(tokens, asked["prompt_logprobs"])
         details = None if self.faults.silent else {"cached_tokens": covered}
         usage = {"prompt_tokens": len(tokens), "completion_tokens": len(made), "prompt_tokens_details": details}
-        return {"id": "toy", "object": "text_completion", "model": self.name, "choices": [choice], "usage": usage}
+        made_by = {"system_fingerprint": self.fingerprint} if self.fingerprint else {}
+        answer = {"id": "toy", "object": "text_completion", "model": self.name, "choices": [choice], "usage": usage}
+        return answer | made_by
 
     def generation(self, asked: dict[str, Any]) -> dict[str, Any]:
         """As SGLang answers /generate."""
@@ -158,8 +191,12 @@ def _listed(made: list[int], said: list[tuple[int, float, dict[int, float]]]) ->
 def _spoilt(answer: dict[str, Any], wire: WireFaults) -> dict[str, Any]:
     choice = answer["choices"][0]
     said = choice["logprobs"]
-    if wire.other_prompt:
+    if wire.other_prompt and "prompt_token_ids" in choice:
         choice["prompt_token_ids"] = [*choice["prompt_token_ids"][:-1], 1]
+    elif wire.other_prompt:
+        answer["usage"]["prompt_tokens"] += 1
+    if wire.version and "system_fingerprint" in answer:
+        answer["system_fingerprint"] = wire.version
     if wire.choices:
         answer["choices"] = [choice | {"index": 1}, choice]
     if wire.nan or wire.null or wire.positive:
@@ -173,6 +210,26 @@ def _spoilt(answer: dict[str, Any], wire: WireFaults) -> dict[str, Any]:
     if wire.oversize:
         answer["padding"] = "x" * wire.oversize
     return answer
+
+
+def _spoilt_generation(answer: dict[str, Any], wire: WireFaults) -> Any:
+    """The same for SGLang's answers, of which all log-probabilities are [number, id, text]."""
+    meta = answer["meta_info"]
+    said = ("output_token_logprobs", "output_top_logprobs", "output_token_ids_logprobs")
+    if wire.other_prompt:
+        meta["prompt_tokens"] += 1
+    if wire.nan or wire.null or wire.positive:
+        value = float("nan") if wire.nan else None if wire.null else 0.5
+        meta |= {name: _with(meta[name], value) for name in said}
+    if wire.fewer:
+        meta |= {name: [] for name in said}
+    return [answer, answer] if wire.choices else answer
+
+
+def _with(said: list[Any], value: float | None) -> list[Any]:
+    """Every number of nested triples replaced."""
+    triple = len(said) == 3 and not isinstance(said[1], list)
+    return [value, *said[1:]] if triple else [_with(each, value) for each in said]
 
 
 def _handler(toy: ToyServer) -> type[BaseHTTPRequestHandler]:
@@ -190,7 +247,8 @@ def _handler(toy: ToyServer) -> type[BaseHTTPRequestHandler]:
                 changed = toy.wire.version if toy.wire.version and toy.broken else ""
                 self._send({"version": changed or "0.24.0"})
             elif self.path == "/get_server_info" and not toy.plain:
-                self._send({"version": "0.5.23", "page_size": 1, "mamba_ssm_dtype": "float32"})
+                changed = toy.wire.version if toy.broken else ""
+                self._send({"version": changed or "0.5.23", "page_size": 1, "mamba_ssm_dtype": "float32"})
             elif self.path == "/get_model_info" and not toy.plain:
                 self._send({"model_path": toy.name})
             else:
@@ -200,8 +258,16 @@ def _handler(toy: ToyServer) -> type[BaseHTTPRequestHandler]:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             asked = json.loads(body) if body else {}
             toy.requests.append((self.path, asked, dict(self.headers)))
+            accompanied = self._wait()
             with toy.lock:
+                toy.engine.cache.accompanied = accompanied
                 self._post(asked)
+
+        def _wait(self) -> bool:
+            """Whether others came meanwhile."""
+            toy.inside.come(id(self))
+            time.sleep(toy.gather)
+            return toy.inside.go(id(self))
 
         def _post(self, asked: dict[str, Any]) -> None:
             if self.path in ("/reset_prefix_cache", "/flush_cache") and not toy.plain:
@@ -209,17 +275,17 @@ def _handler(toy: ToyServer) -> type[BaseHTTPRequestHandler]:
                 self._send({"success": True})
             elif self.path == "/v1/completions":
                 toy.completions += 1
-                self._complete(asked)
+                self._complete(asked, toy.completion, _spoilt)
             elif self.path == "/generate" and not toy.plain:
                 toy.completions += 1
-                self._send(toy.generation(asked))
+                self._complete(asked, toy.generation, _spoilt_generation)
             else:
                 self._send({"error": "not found"}, 404)
 
-        def _complete(self, asked: dict[str, Any]) -> None:
+        def _complete(self, asked: dict[str, Any], answer: Answer, spoil: Callable[[Any, WireFaults], Any]) -> None:
             wire = toy.wire
             if not toy.broken:
-                self._send(toy.completion(asked))
+                self._send(answer(asked))
                 return
             if wire.dies:
                 self.close_connection = True
@@ -232,7 +298,7 @@ def _handler(toy: ToyServer) -> type[BaseHTTPRequestHandler]:
             elif wire.not_json:
                 self._raw(b"<html>a proxy's page</html>", 200, {})
             else:
-                raw = json.dumps(_spoilt(toy.completion(asked), wire)).encode()
+                raw = json.dumps(spoil(answer(asked), wire)).encode()
                 self._raw(raw[: len(raw) // 2] if wire.truncates else raw, 200, {}, len(raw))
                 self.close_connection = wire.truncates
 

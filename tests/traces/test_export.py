@@ -14,8 +14,6 @@ from replaycheck.schema.trace import Group
 from replaycheck.traces.export import export
 from replaycheck.traces.importers import Context, Options, choose, import_groups
 from replaycheck.traces.read import read_groups
-from replaycheck.traces.suites.quick import build_quick
-from replaycheck.traces.synth import Sample
 from replaycheck.traces.tree import TraceTree
 
 
@@ -28,19 +26,14 @@ def imported(name: str, path: Path) -> list[Group]:
 
 
 @pytest.fixture
-def quick(fake_sample: Sample) -> list[Group]:
-    return build_quick(fake_sample, "digest", seed=0)
-
-
-@pytest.fixture
 def small(group: dict[str, Any]) -> Group:
     return Group.model_validate(group)
 
 
-def test_our_own_format_comes_back_the_same(quick: list[Group], tmp_path: Path) -> None:
-    count, log = export(quick, "jsonl", tmp_path / "x.jsonl")
-    assert (count, dict(log.dropped)) == (len(quick), {})
-    assert imported("auto", tmp_path / "x.jsonl") == list(read_groups(tmp_path / "x.jsonl")) == quick
+def test_our_own_format_comes_back_the_same(quick_groups: list[Group], tmp_path: Path) -> None:
+    count, log = export(quick_groups, "jsonl", tmp_path / "x.jsonl")
+    assert (count, dict(log.dropped)) == (len(quick_groups), {})
+    assert imported("auto", tmp_path / "x.jsonl") == list(read_groups(tmp_path / "x.jsonl")) == quick_groups
 
 
 def test_openai_writes_each_path_and_says_that_forks_are_lost(small: Group, tmp_path: Path) -> None:
@@ -77,8 +70,8 @@ def questions(group: Group) -> set[tuple[str, ...]]:
     }
 
 
-def test_dag_comes_back_with_the_same_tree(quick: list[Group], tmp_path: Path) -> None:
-    forking = next(group for group in quick if group.group == "regenerate_and_fork")
+def test_dag_comes_back_with_the_same_tree(quick_groups: list[Group], tmp_path: Path) -> None:
+    forking = next(group for group in quick_groups if group.group == "regenerate_and_fork")
     export([forking], "dag_jsonl", tmp_path / "x.jsonl")
     back = imported("auto", tmp_path / "x.jsonl")
     assert set().union(*map(questions, back)) == questions(forking)

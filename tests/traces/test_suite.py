@@ -11,7 +11,7 @@ from replaycheck import assets
 from replaycheck.errors import UsageError
 from replaycheck.schema.arm import Effect
 from replaycheck.schema.suite import expand
-from replaycheck.traces.suite import find_gates, find_traces, parse_suite, read_suite
+from replaycheck.traces.suite import find_traces, gate_names, parse_suite
 
 MATRIX = """
 [[matrix]]
@@ -26,18 +26,21 @@ SUITE = 'schema = "replaycheck.suite/1"\nname = "mine"\ntraces = ["t.jsonl"]\nga
 
 @pytest.fixture
 def suite_file(tmp_path: Path) -> Path:
-    for name in ("t.jsonl", "g.toml"):
-        (tmp_path / name).write_text("")
+    (tmp_path / "t.jsonl").write_text("")
     path = tmp_path / "SUITE.toml"
     path.write_text(SUITE)
     return path
 
 
+def read(path: Path) -> tuple[Path, ...]:
+    """The traces of a suite file, as a run finds them."""
+    return find_traces(parse_suite(path).traces, path)
+
+
 def test_paths_are_relative_to_the_suite_file(suite_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir("/")
-    found = read_suite(suite_file)
-    assert found.traces == (suite_file.parent / "t.jsonl",)
-    assert found.gates == (suite_file.parent / "g.toml",)
+    assert read(suite_file) == (suite_file.parent / "t.jsonl",)
+    assert gate_names(("g.toml", "exact"), suite_file) == (str(suite_file.parent / "g.toml"), "exact")
 
 
 def test_the_quick_preset_has_the_default_matrix() -> None:
@@ -70,7 +73,6 @@ WRONG = [
         SUITE.replace("t.jsonl", "suite:../x"),
         r"trace suite 'suite:\.\./x'|trace suite '\.\./x' is unk",
     ),
-    ("no such gates", SUITE.replace("g.toml", "nothing"), r"gate file 'nothing' is unknown"),
 ]
 
 
@@ -78,20 +80,20 @@ WRONG = [
 def test_a_wrong_suite_is_named(text: str, message: str, suite_file: Path) -> None:
     suite_file.write_text(text)
     with pytest.raises(UsageError) as caught:
-        read_suite(suite_file)
+        read(suite_file)
     assert re.search(message, str(caught.value)), str(caught.value)
 
 
 def test_bytes_that_are_no_text(suite_file: Path) -> None:
     suite_file.write_bytes(b'schema = "x"\nname = "\xff"\n')
     with pytest.raises(UsageError, match=r"SUITE.toml:2: byte 0xff isn't UTF-8"):
-        read_suite(suite_file)
+        read(suite_file)
 
 
 def test_a_huge_file_is_refused(suite_file: Path) -> None:
     suite_file.write_bytes(b"#" * (1024 * 1024 + 1))
     with pytest.raises(UsageError, match="has more than 1048576 bytes"):
-        read_suite(suite_file)
+        read(suite_file)
 
 
 def test_a_file_named_twice_is_taken_once(suite_file: Path) -> None:
@@ -102,9 +104,9 @@ def test_names_of_the_command_line_are_relative_to_the_working_folder(
     suite_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(suite_file.parent)
-    assert find_gates(["g.toml"]) == (Path("g.toml"),)
-    with pytest.raises(UsageError, match=r"gate file 'x\.toml' isn't there; give the path"):
-        find_gates(["x.toml"])
+    assert find_traces(["t.jsonl"]) == (Path("t.jsonl"),)
+    with pytest.raises(UsageError, match=r"trace file 'x\.jsonl' isn't there; give the path"):
+        find_traces(["x.jsonl"])
 
 
 def test_a_preset_that_does_not_ship() -> None:

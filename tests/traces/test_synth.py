@@ -9,7 +9,7 @@ import pytest
 from replaycheck.errors import InternalError
 from replaycheck.schema.trace import Group
 from replaycheck.traces.checks import check_group
-from replaycheck.traces.suites.quick import build_quick
+from replaycheck.traces.suites.quick import TEMPERATURE, quick_specs
 from replaycheck.traces.synth import Answer, GroupSpec, Sample, Sampler, Say, TraceSpec, build_group, fitted
 from replaycheck.traces.tree import TokenPath, request_paths
 
@@ -26,6 +26,11 @@ def shortest(tokens: list[int], limit: int, seed: int) -> list[int]:
     return []
 
 
+def quick(sample: Sample, seed: int = 0, temperature: float = TEMPERATURE) -> list[Group]:
+    sampler = Sampler(sample, MODEL, seed, temperature)
+    return [build_group(spec, sampler) for spec in quick_specs()]
+
+
 def paths_of(groups: list[Group], name: str) -> dict[str, TokenPath]:
     (group,) = (group for group in groups if group.group == name)
     return {path.turn: path for path in request_paths(group)}
@@ -33,7 +38,7 @@ def paths_of(groups: list[Group], name: str) -> dict[str, TokenPath]:
 
 @pytest.mark.parametrize("sample", [longest, shortest])
 def test_quick_is_valid_and_small_for_any_length_of_answers(sample: Sample) -> None:
-    groups = build_quick(sample, MODEL, seed=0)
+    groups = quick(sample)
     assert len(groups) == 8
     assert [problem for group in groups for problem in check_group(group)] == []
     turns = [turn for group in groups for trace in group.traces for turn in trace.turns]
@@ -43,7 +48,7 @@ def test_quick_is_valid_and_small_for_any_length_of_answers(sample: Sample) -> N
 
 @pytest.mark.parametrize("sample", [longest, shortest])
 def test_edges_end_where_they_say(sample: Sample) -> None:
-    groups = build_quick(sample, MODEL, seed=0)
+    groups = quick(sample)
     near, far = paths_of(groups, "edges_64"), paths_of(groups, "edges_128")
     assert [near[turn].prompt for turn in ("xa1", "ya1", "za1")] == [63, 64, 65]
     assert [near[turn].prompt for turn in ("xa2", "ya2", "za2")] == [127, 128, 129]
@@ -54,14 +59,14 @@ def test_edges_end_where_they_say(sample: Sample) -> None:
 
 @pytest.mark.parametrize("sample", [longest, shortest])
 def test_long_tails_span_several_chunks(sample: Sample) -> None:
-    paths = paths_of(build_quick(sample, MODEL, seed=0), "long_tail")
+    paths = paths_of(quick(sample), "long_tail")
     assert min(paths["a2"].prompt - paths["a1"].end, paths["a3"].prompt - paths["a2"].end) >= 130
-    document = paths_of(build_quick(sample, MODEL, seed=0), "long_document_qa")
+    document = paths_of(quick(sample), "long_document_qa")
     assert min(document["a2"].prompt - document["a1"].end, document["a3"].prompt - document["a2"].end) > 64
 
 
 def test_a_prompt_is_asked_again_one_token_short_of_what_is_stored() -> None:
-    groups = build_quick(longest, MODEL, seed=0)
+    groups = quick(longest)
     (group,) = (group for group in groups if group.group == "one_token_and_full_hit")
     turns = [request.turn for request in group.requests]
     again = paths_of(groups, group.group)["a4"]
@@ -70,24 +75,24 @@ def test_a_prompt_is_asked_again_one_token_short_of_what_is_stored() -> None:
 
 
 def test_first_round_questions_are_whole_sentences() -> None:
-    (group,) = (g for g in build_quick(longest, MODEL, seed=0) if g.group == "edges_64")
+    (group,) = (g for g in quick(longest) if g.group == "edges_64")
     firsts = [turn.text for turn in group.traces[0].turns if turn.parent == "s"]
     assert all(text.endswith("?") for text in firsts)
 
 
 def test_user_siblings_start_with_different_characters() -> None:
-    for group in build_quick(longest, MODEL, seed=0):
+    for group in quick(longest):
         starts = [(turn.parent, turn.text[0]) for turn in group.traces[0].turns if turn.role == "user"]
         assert len(set(starts)) == len(starts)
 
 
 def test_the_same_seed_gives_the_same_suite_and_another_seed_another(fake_sample: Sample) -> None:
-    assert build_quick(fake_sample, MODEL, seed=0) == build_quick(fake_sample, MODEL, seed=0)
-    assert build_quick(fake_sample, MODEL, seed=0) != build_quick(fake_sample, MODEL, seed=1)
+    assert quick(fake_sample) == quick(fake_sample)
+    assert quick(fake_sample) != quick(fake_sample, seed=1)
 
 
 def test_answers_record_how_they_were_sampled(fake_sample: Sample) -> None:
-    groups = build_quick(fake_sample, MODEL, seed=7, temperature=0.5)
+    groups = quick(fake_sample, seed=7, temperature=0.5)
     answers = [turn for group in groups for turn in group.traces[0].turns if turn.role == "assistant"]
     recorded = [turn.sampled for turn in answers if turn.sampled is not None]
     assert len(recorded) == len(answers)
@@ -102,7 +107,7 @@ def test_the_sampler_sees_the_prompt_up_to_the_role_token(fake_sample: Sample) -
         seen.append(tuple(tokens))
         return fake_sample(tokens, limit, seed)
 
-    paths = [path for group in build_quick(spy, MODEL, seed=0) for path in request_paths(group)]
+    paths = [path for group in quick(spy) for path in request_paths(group)]
     prompts = {path.tokens[: path.prompt] for path in paths if len(path.answer) > 1}
     assert prompts <= set(seen)
 

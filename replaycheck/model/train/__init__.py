@@ -7,7 +7,7 @@
 
 from replaycheck.model.train.corpus import Places, Section, prepare_corpus
 from replaycheck.model.train.evaluate import HeldOut
-from replaycheck.model.train.loop import TrainResult, export_state, train
+from replaycheck.model.train.loop import TrainResult, train
 from replaycheck.model.train.settings import Stage, TrainSettings
 
 __all__ = [
@@ -17,7 +17,6 @@ __all__ = [
     "Stage",
     "TrainResult",
     "TrainSettings",
-    "export_state",
     "prepare_corpus",
     "train",
 ]

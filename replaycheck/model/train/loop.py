@@ -22,7 +22,7 @@ from replaycheck.model.train.network import Network
 from replaycheck.model.train.settings import TrainSettings, learning_rate
 from replaycheck.model.train.state import RunState, fresh_state, load_state, save_state
 
-__all__ = ["TrainResult", "export_state", "train"]
+__all__ = ["TrainResult", "train"]
 
 Report = Callable[[str], None]
 
@@ -64,15 +64,6 @@ def train(settings: TrainSettings, report: Report = lambda line: None) -> TrainR
     for result in held_out:
         log.write(event="held_out", **asdict(result))
     return TrainResult(state.step, state.tokens, state.elapsed, held_out)
-
-
-def export_state(settings: TrainSettings) -> None:
-    """Write the model directory from the saved state of a run that did not reach its end; nothing is scored.
-
-    Raises :class:`UsageError` where ``settings.state_file`` is missing or belongs to another run.
-    """
-    state = _first_state(replace(settings, resume=True))
-    write_folder(settings.out, settings.config, state.weights)
 
 
 def _within_total(settings: TrainSettings, spent: float) -> TrainSettings:

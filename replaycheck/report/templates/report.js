@@ -31,7 +31,7 @@
   const makeSortable = (table) => {
     [...table.tHead.rows[0].cells].forEach((heading, column) => {
       if (heading.classList.contains("axis")) return;
-      const button = make("button", "", { type: "button", className: "sorter" });
+      const button = make("button", "", { type: "button", className: "sorter", title: "sort" });
       button.append(...heading.childNodes);
       button.addEventListener("click", () => sortBy(table, column, heading));
       heading.replaceChildren(button);
@@ -50,15 +50,32 @@
     count.textContent = words.length ? `${shown} of ${rowsOf(table).length} rows` : "";
   };
 
+  const give = (content, name) => {
+    const link = make("a", "", { download: name });
+    link.href = URL.createObjectURL(content);
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  };
+
   // A spreadsheet would run what begins like a formula.
   const plain = (text) => (/^([=+@]|-(?![\d.]))/.test(text) ? `'${text}` : text);
   const quoted = (cell) => `"${plain(cell.textContent.trim().replace(/\s+/g, " ")).replaceAll('"', '""')}"`;
   const save = (table, name) => {
     const lines = [...table.rows].map((row) => [...row.cells].map(quoted).join(","));
-    const link = make("a", "", { download: `${name}.csv` });
-    link.href = URL.createObjectURL(new Blob([lines.join("\n") + "\n"], { type: "text/csv" }));
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+    give(new Blob([lines.join("\n") + "\n"], { type: "text/csv" }), `${name}.csv`);
+  };
+
+  // result.json, packed by gzip and base64. It is unpacked only when somebody asks for it.
+  const unpacked = (data) => {
+    const bytes = Uint8Array.from(atob(data.content.textContent), (char) => char.charCodeAt(0));
+    return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).blob();
+  };
+
+  const addDownload = (data) => {
+    const name = data.dataset.name;
+    const button = make("button", `download the data (${name})`, { type: "button" });
+    button.addEventListener("click", async () => give(await unpacked(data), name));
+    document.getElementById("download").prepend(button, " ");
   };
 
   const addTools = (table) => {
@@ -98,7 +115,13 @@
     addTools(table);
   });
   addExpander(document.querySelector("nav"));
+  document.querySelectorAll("template[data-name]").forEach(addDownload);
   window.addEventListener("hashchange", reveal);
-  window.addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((part) => (part.open = true)));
+  const closed = [];
+  window.addEventListener("beforeprint", () => {
+    closed.push(...document.querySelectorAll("details:not([open])"));
+    for (const part of closed) part.open = true;
+  });
+  window.addEventListener("afterprint", () => closed.splice(0).forEach((part) => (part.open = false)));
   reveal();
 })();

@@ -12,7 +12,7 @@ from replaycheck.schedule.steps import Checkpoint
 from replaycheck.schema.policy import VllmPolicy
 
 from .flat import FlatCache
-from .job import How, Job, Piece, PrefixCache, Stored, Take
+from .job import How, Job, Piece, Stored, Take
 
 
 def last_below(tokens: int, unit: int) -> int:
@@ -20,7 +20,7 @@ def last_below(tokens: int, unit: int) -> int:
     return (tokens - 1) // unit * unit
 
 
-class NoCache(PrefixCache):
+class NoCache(FlatCache):
     """``none``: one block a request, nothing is ever stored."""
 
     def find(self, job: Job) -> Checkpoint | None:
@@ -28,12 +28,6 @@ class NoCache(PrefixCache):
 
     def takes(self, job: Job, piece: Piece) -> list[Take]:
         return []
-
-    def insert(self, job: Job, checkpoint: Checkpoint) -> bool:
-        return False
-
-    def forget(self, checkpoint: Checkpoint) -> None:
-        return
 
 
 class AlignCache(FlatCache):

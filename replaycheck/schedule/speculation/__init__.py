@@ -7,7 +7,6 @@ integers  the formulas of the engines: crossings, columns, biases, commit length
 steps     the operations of a plan
 planner   one compiler a method: windows in, operations out
 symbolic  runs a plan on token lists and says where a slot, window or cache doesn't hold what the plan says
-conflicts copies of one step that can't run side by side
 checks    a sweep of plans round boundaries, for ``probe state``
 rows      windows as rows of an arm's schedule, and as passes of an arm that decodes token by token
 early     what can't be played, said before anything runs

@@ -14,6 +14,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from replaycheck.autotuning import REPLAYED
 from replaycheck.errors import EngineEnvironmentError, UsageError
 from replaycheck.schema.arm import Arm, Compiler, PoolDtype, Rollback
 from replaycheck_kernels.contract import KdaInputs, KdaOutput, SnapshotRow, SnapshotSource, StateKernel, concatenate
@@ -36,14 +37,13 @@ class KernelChoice:
     """``--kernels``, ``--kernels-path`` and ``--device``: plain data that a worker gets.
 
     Attributes:
-        autotune: configurations that Triton times for a kernel, 0 for all. With one, equal runs have equal bits: a timing
-            decides nothing, and no two shapes run unlike configurations.
+        autotune: configurations that Triton times for a kernel, 0 for all.
     """
 
     spec: str = OURS
     path: Path | None = None
     device: str = "cpu"
-    autotune: int = 1
+    autotune: int = REPLAYED
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,12 @@ class Cuts:
         self._built: dict[tuple[int, ...], tuple[int, ...]] = {}
         self._asked: dict[tuple[int, int], tuple[int, ...]] = {}
 
-    def saw(self, request: int, tokens: Sequence[int], cached: int) -> None:
-        """A prompt of a request was computed from a hit of ``cached`` tokens on."""
+    def saw(self, request: int, tokens: Sequence[int], cached: int, known: tuple[int, ...] | None = None) -> None:
+        """A prompt of a request was computed from a hit of ``cached`` tokens on. known: its cuts, if the engine tells."""
         whole = tuple(tokens)
+        if known is not None:
+            self._asked[request, len(whole)] = known
+            return
         chain = (*self._built.get(whole[:cached], ()), cached) if cached else ()
         self._asked[request, len(whole)] = chain
         # Whoever stored a state first is whose state it is; this prompt may have stored one at any of its new tokens.

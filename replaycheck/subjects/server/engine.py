@@ -33,6 +33,7 @@ class Facts:
         answers: whether a whole answer of our choice can be, in one request and as it is decoded.
         cuts: whether prefill can be cut where warm's history was cut. pinned: whether a cold prefill is cut wherever a hit
             would cut it, so that cold is its own split arm.
+        no_split: without either, why and what to do about it; "": as for most servers.
         together: whether several requests can be asked at once.
         deterministic: by its own word; None: it doesn't say.
         versions: further packages. settings: what else changes its results. not_seen: what it can't show, a sentence each.
@@ -52,6 +53,7 @@ class Facts:
     answers: bool = False
     cuts: bool = False
     pinned: bool = False
+    no_split: str = ""
     together: bool = False
     deterministic: bool | None = None
     semantics: str = "log-softmax of the raw logits"
@@ -88,11 +90,17 @@ class Reply:
         tokens: generated ids. entries: of each the log-probability of the scored (first) or generated token, and
             those of the best ones; None: nothing was said.
         cached: tokens of the prompt that were restored; None: not reported.
+        expected: those that the adapter itself predicted, from a model of the engine's cache; None: it has none.
+        why: of the hit, in a few words that many hits share; "": left to the policy.
+        cuts: where the state behind the prompt was cut, where the adapter knows more than hits tell; None: it doesn't.
     """
 
     tokens: tuple[int, ...]
     entries: tuple[Entry | None, ...]
     cached: int | None
+    expected: int | None = None
+    why: str = ""
+    cuts: tuple[int, ...] | None = None
 
 
 class Engine(Protocol):

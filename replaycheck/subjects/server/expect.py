@@ -33,6 +33,18 @@ class Expectation:
         found = self._cache.find(self._job(tokens, ()))
         return found.position if found else 0
 
+    def hits(self, prompts: Sequence[Sequence[int]]) -> list[int | None]:
+        """The same of prompts that are sent at once. None where it depends on which of them the engine takes first: another
+        one could leave more than is there now, or push out what is."""
+        now = [self.hit(tokens) for tokens in prompts]
+        if len(prompts) > 1 and self._policy.capacity is not None:
+            return [None] * len(prompts)
+        unit = _unit(self._policy)
+        return [
+            None if any(_gain(tokens, other, unit) > hit for at, other in enumerate(prompts) if at != mine) else hit
+            for mine, (tokens, hit) in enumerate(zip(prompts, now, strict=True))
+        ]
+
     def sent(self, tokens: Sequence[int], answer: Sequence[int]) -> None:
         """A request is over; what it left behind can be hit from here on. The last token of an answer is never an input."""
         job = self._job(tokens, answer)
@@ -79,8 +91,20 @@ def explain(policy: Policy | None, prompt: int, expected: int | None, actual: in
     return "longer than expected: more is stored than the policy says"
 
 
+def _gain(tokens: Sequence[int], other: Sequence[int], unit: int) -> int:
+    """Tokens that a prompt could hit at most of what another one leaves behind; one token is always computed."""
+    length = min(len(tokens) - 1, len(other))
+    same = next((at for at in range(length) if tokens[at] != other[at]), length)
+    return same // unit * unit
+
+
+def _unit(policy: Policy | None) -> int:
+    """Tokens of a block or page, at whose ends alone states are found."""
+    return getattr(policy, "block", None) or getattr(policy, "page", None) or 1
+
+
 def _why_none(policy: Policy | None, prompt: int) -> str:
-    unit = getattr(policy, "block", None) or getattr(policy, "page", None) or 1
+    unit = _unit(policy)
     if prompt <= unit:
         return f"no hit expected: the prompt is no longer than a block of {unit}"
     return "no hit expected: nothing before it has this prefix up to a block's end"

@@ -89,6 +89,9 @@ class Client:
     Args:
         url: see :func:`base_url`. limits: bounds of each exchange.
         transport: httpx's, for tests. sleep: waits between tries.
+
+    Attributes:
+        server: the ``server`` header of the last answer; None: it had none.
     """
 
     def __init__(
@@ -100,6 +103,7 @@ class Client:
     ) -> None:
         self.url = base_url(url)
         self.limits = limits or Limits()
+        self.server: str | None = None
         self._sleep = sleep
         self._httpx = _httpx()
         timeout = self._httpx.Timeout(
@@ -199,6 +203,7 @@ class Client:
                 f"{named}: the connection broke ({type(error).__name__}: {error}); did it crash?"
             ) from None
         self._check(response, raw, named)
+        self.server = response.headers.get("server")
         return raw
 
     def _body(self, response: httpx.Response, named: str, ends: float) -> bytes:

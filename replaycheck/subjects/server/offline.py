@@ -104,10 +104,9 @@ class OfflineEngine:
 
     def ask(self, asks: Sequence[Ask]) -> list[Reply]:
         """One alone may be cut; several run as one batch."""
-        cold = [ask for ask in asks if ask.cold]
-        if cold:
+        if any(ask.cold for ask in asks):
             self.begin("cold")
-        names = [self._add(ask) for ask in asks]
+        names = [self._add(ask, salted=ask.cold and len(asks) > 1) for ask in asks]
         done: dict[str, Any] = {}
         while len(done) < len(names):
             self._steer(asks[0].cuts if len(asks) == 1 else ())
@@ -119,9 +118,11 @@ class OfflineEngine:
         self._scheduler.max_num_scheduled_tokens = self._budget
         return [_reply(done[name], ask) for name, ask in zip(names, asks, strict=True)]
 
-    def _add(self, ask: Ask) -> str:
+    def _add(self, ask: Ask, salted: bool) -> str:
+        """``salted``: it hits nothing of those beside it, with whom it may share a prefix."""
         self._asked += 1
         name = f"replaycheck-{self._asked}"
+        prompt: dict[str, object] = {"prompt_token_ids": list(ask.tokens)}
         params = import_module("vllm").SamplingParams(
             max_tokens=ask.new,
             temperature=0.0,
@@ -129,7 +130,7 @@ class OfflineEngine:
             detokenize=False,
             logprobs=self._vocabulary if self._vocabulary <= SMALL else self._settings.top,
         )
-        self._engine.add_request(name, {"prompt_token_ids": list(ask.tokens)}, params)
+        self._engine.add_request(name, prompt | ({"cache_salt": name} if salted else {}), params)
         return name
 
     def _steer(self, cuts: Sequence[int]) -> None:

@@ -13,6 +13,7 @@ from replaycheck.subjects.protocol import SubjectOptions
 
 from .engine import Ask, Facts
 from .http import Refused
+from .identity import WatchedClient
 from .settings import ServerSettings
 from .subject import ServerSubject
 from .vllm import VllmEngine, clients, tokenizer_of
@@ -28,9 +29,22 @@ class OpenAIEngine(VllmEngine):
 
     name = "openai"
 
+    def __init__(
+        self,
+        client: WatchedClient,
+        settings: ServerSettings,
+        model: str | None = None,
+        cold: WatchedClient | None = None,
+    ) -> None:
+        super().__init__(client, settings, model, cold)
+        self._watched = [each for each in (client, cold) if each is not None]
+
     def facts(self) -> Facts:
-        """As vLLM's; prompts aren't scored whole, which only vLLM does."""
-        return replace(super().facts(), wholes=False)
+        """As vLLM's; prompts aren't scored whole, which only vLLM does. Another engine than before is an error."""
+        found = super().facts()
+        for each in self._watched:
+            each.check(self._model)
+        return replace(found, wholes=False, not_seen=(*found.not_seen, self._watched[0].not_seen()))
 
     def _version(self) -> str:
         try:

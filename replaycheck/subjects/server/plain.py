@@ -16,11 +16,13 @@ from replaycheck.compare.record import ArmRecording
 from replaycheck.errors import UsageError
 from replaycheck.schedule.steps import RequestPlan, Schedule
 from replaycheck.schema.arm import Compiler
+from replaycheck.schema.gaps import StateDtype
 from replaycheck.schema.policy import ServerPolicy
 from replaycheck.subjects.protocol import Description, Said, SubjectOptions
 from replaycheck.traces import vocabulary
 
 from .http import Client, Refused, ServerFault
+from .identity import WatchedClient
 from .plain_answer import IDS, Answer, Key, read, recording
 from .settings import ServerSettings
 from .vllm import clients
@@ -43,7 +45,12 @@ class PlainSubject:
     """
 
     def __init__(
-        self, client: Client, model: str, settings: ServerSettings, cold: Client | None = None, score: int | None = None
+        self,
+        client: WatchedClient,
+        model: str,
+        settings: ServerSettings,
+        cold: WatchedClient | None = None,
+        score: int | None = None,
     ) -> None:
         self._client, self._cold, self._model, self._settings = client, cold, model, settings
         self._score = score
@@ -51,6 +58,13 @@ class PlainSubject:
         self._first: dict[str, dict[Key, Answer]] = {}
         self._top = TOP if settings.top < 0 else min(settings.top, TOP)
         self._numbers = self._says_numbers()
+        self._check()
+
+    def _check(self) -> None:
+        """Raises :class:`ServerFault` if it isn't the engine that it was at the first call."""
+        for each in (self._client, self._cold):
+            if each is not None:
+                each.check(self._model)
 
     def _says_numbers(self) -> bool:
         """Whether log-probabilities come with an answer; an endpoint may refuse the field."""
@@ -78,21 +92,26 @@ class PlainSubject:
             forced=False,
             policy=ServerPolicy(cache="server"),
             pinned=self._settings.pinned,
+            asked=self._settings.pool,
             not_seen=tuple(self._not_seen()),
         )
 
     def _not_seen(self) -> list[str]:
         found = [
-            "token ids (tokens are known by their texts, and two that share one are taken for one), states and their dtype, "
-            "the version of the engine, logits, so no KL and no equal bits",
+            "token ids (tokens are known by their texts, and two that share one are taken for one), states, logits, so no KL "
+            "and no equal bits",
+            "the dtype of the recurrent states"
+            if self._settings.pool is None
+            else str(StateDtype(asked=self._settings.pool, in_use=None)),
+            self._client.not_seen(),
             "positions after the first token that differs in a turn: each arm says its own answer, and is compared with the "
             "cold one up to there; a token that isn't among the best is taken to be as likely as the least of them, so that "
             "a difference is at least as large as said",
         ]
         if not self._numbers:
             found.append(
-                "log-probabilities and margins: texts alone are compared, one character a position, and no gate can judge "
-                "a difference that has no size; the hits in result.json count the same and other texts"
+                "log-probabilities and margins: texts alone are compared, one character a position, so a difference has no "
+                "size and equal texts are weak evidence; the hits in result.json count the same and other texts"
             )
         if self._cold is None:
             found.append(
@@ -108,7 +127,7 @@ class PlainSubject:
         return found
 
     def replay(self, schedules: Sequence[Schedule]) -> list[ArmRecording]:
-        """Group by group, cold before warm."""
+        """Group by group, cold before warm. Another engine in mid-run is an error."""
         found: dict[int, ArmRecording] = {}
         for group in dict.fromkeys(schedule.group for schedule in schedules):
             mine = [number for number, schedule in enumerate(schedules) if schedule.group == group]
@@ -118,6 +137,7 @@ class PlainSubject:
                 found[number] = recording(
                     schedules[number], answers[number], self._first[group], list(answers.values())
                 )
+            self._check()
         return [found[number] for number in range(len(schedules))]
 
     def _answers(self, schedule: Schedule) -> dict[Key, Answer]:

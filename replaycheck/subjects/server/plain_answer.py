@@ -162,7 +162,9 @@ def _scored(plan: RequestPlan, mine: Answer, answers: Sequence[Answer], warm: bo
         np.array([identity(token) for token, _ in wanted], np.int32),
         np.empty((n, 0), np.float32),
         (mine.cached or None) if warm else None,
-        top=TopLogprobs.of([_of(*wanted[at], mine, at) for at in range(n)]),
+        top=TopLogprobs.of(
+            [_of(*wanted[at], mine, at) for at in range(n)], [identity(mine.token(at)) for at in range(n)]
+        ),
     )
 
 

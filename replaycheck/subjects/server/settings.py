@@ -30,7 +30,7 @@ KNOWN: Mapping[str, str] = MappingProxyType(
         "grid": "block: the server's prefill chunk is its cache block, so that cold is cut wherever a hit would cut it",
         "cold": "how a request is kept from hitting: salt, reset, or scoring (vLLM's prompt_logprobs)",
         "cold-url": "another server of the same settings with its cache off, which answers the cold requests",
-        "batch": "requests on their way at once in the arm that measures batch noise; 0: none",
+        "batch": "requests in flight at once in a second cold arm (noise) and a second warm one; 0 or 1: neither",
         "pool": "dtype of the recurrent states that was asked for: fp32, bf16 or fp16",
         "tokens": "how traces become prompts: ids (as they are), folded (into the range), text (by the tokenizer)",
         "vocabulary": "token ids of the model, if the server doesn't say",

@@ -60,7 +60,7 @@ class SglangEngine:
         info, model = self._client.get("/get_server_info"), self._client.get("/get_model_info")
         if not isinstance(info, dict) or not isinstance(model, dict):
             raise ServerFault(f"{self._client.url}/get_server_info: no object came back; is this an SGLang server?")
-        asked = self._settings.pool or DTYPES.get(str(info.get("mamba_ssm_dtype")))
+        wanted, said = self._settings.pool, DTYPES.get(str(info.get("mamba_ssm_dtype")))
         named = (
             "mamba_ssm_dtype",
             "mamba_radix_cache_strategy",
@@ -75,7 +75,9 @@ class SglangEngine:
             vocabulary=self._settings.vocabulary or SIZE,
             length=self._settings.length or _whole(info.get("context_length")),
             policy=self._policy(info),
-            asked=asked,
+            # Its own word shows that it isn't the one that the user wants; it doesn't prove what lies in the pool.
+            pool=said if wanted not in (None, said) else None,
+            asked=wanted or said,
             hits=self._learnt.reports,
             pinned=self._settings.pinned,
             together=True,
@@ -84,7 +86,7 @@ class SglangEngine:
             settings={name: str(info[name]) for name in named if info.get(name) is not None},
             not_seen=(
                 "logits of the whole vocabulary, so there is no KL and equal bits can't be proven",
-                "the states themselves and the dtype of their pool",
+                "the states themselves",
                 *self._learnt.not_seen,
             ),
         )

@@ -8,6 +8,7 @@ from hashlib import blake2b
 from replaycheck.compare.record import ArmRecording
 from replaycheck.schedule.steps import Schedule
 from replaycheck.schema.arm import Compiler
+from replaycheck.schema.gaps import StateDtype
 from replaycheck.schema.policy import ServerPolicy
 from replaycheck.schema.trace import Group
 from replaycheck.subjects.protocol import Description, Said, Translated
@@ -51,9 +52,10 @@ class ServerSubject:
             compilers=frozenset(ORDER) if facts.cuts else frozenset(ORDER[:2]),
             policy=facts.policy or ServerPolicy(cache="server"),
             pool=facts.pool,
+            asked=facts.asked,
             wholes=facts.wholes,
             pinned=facts.pinned,
-            batches=facts.together and self._settings.batch > 0,
+            batches=facts.together and self._settings.batch > 1,
             budget=self._settings.budget if facts.cuts else 0,
             deterministic=facts.deterministic,
             not_seen=(*facts.not_seen, *_not_split(facts), *_not_asked(facts)),
@@ -103,6 +105,8 @@ def _not_split(facts: Facts) -> tuple[str, ...]:
             "cold is cut at every cache block, as declared with grid=block, so it is its own split arm: cold against warm "
             "is the state effect alone",
         )
+    if facts.no_split:
+        return (f"there is no split arm: {facts.no_split}",)
     return (
         "it can't be made to cut its prefill where a hit cuts it, so there is no split arm: the grid effect (legitimate) "
         "and the state effect aren't told apart; serve it with a prefill chunk of one cache block and declare grid=block",
@@ -110,8 +114,9 @@ def _not_split(facts: Facts) -> tuple[str, ...]:
 
 
 def _not_asked(facts: Facts) -> tuple[str, ...]:
-    if facts.asked is None or facts.asked is facts.pool:
+    """Said once: one that is seen not to be in use is a finding (RC906) instead."""
+    if facts.pool is not None:
         return ()
-    if facts.pool is None:
-        return (f"a state dtype of {facts.asked} was asked for; which one is in use can't be seen",)
-    return (f"a state dtype of {facts.asked} was asked for, and {facts.pool} is in use",)
+    if facts.asked is None:
+        return ("the dtype of the recurrent states",)
+    return (str(StateDtype(asked=facts.asked, in_use=None)),)

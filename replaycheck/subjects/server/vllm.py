@@ -23,6 +23,7 @@ from replaycheck.traces.vocabulary import SIZE
 from .completions import best_of, body, choice_of, number, reply, token_id
 from .engine import Ask, Facts, Reply
 from .http import Client, Refused, ServerFault
+from .identity import WatchedClient
 from .learn import Learnt, learn
 from .settings import ServerSettings
 from .subject import ServerSubject
@@ -74,7 +75,7 @@ class VllmEngine:
             settings={"cold": self._how} | ({"block": str(self._learnt.block)} if self._learnt.block else {}),
             not_seen=(
                 "logits of the whole vocabulary, so there is no KL and equal bits can't be proven",
-                "the states themselves and the dtype of their pool",
+                "the states themselves",
                 *self._learnt.not_seen,
             ),
         )
@@ -199,14 +200,14 @@ def _prompt_entry(said: Any, token: int, who: str) -> Entry | None:
     return (number(said.get(str(token)), who) if str(token) in said else None), best
 
 
-def clients(options: SubjectOptions, settings: ServerSettings) -> tuple[Client, Client | None]:
+def clients(options: SubjectOptions, settings: ServerSettings) -> tuple[WatchedClient, WatchedClient | None]:
     """The server, and the one that answers cold requests if there is another."""
     if options.url is None:
         raise UsageError("a server needs --url, such as http://127.0.0.1:8000")
     if options.model is not None:
         raise UsageError("a server's model is named with --engine-model; leave --model out")
-    cold = Client(settings.cold_url, settings.limits) if settings.cold_url else None
-    return Client(options.url, settings.limits), cold
+    cold = WatchedClient(settings.cold_url, settings.limits) if settings.cold_url else None
+    return WatchedClient(options.url, settings.limits), cold
 
 
 def factory(options: SubjectOptions) -> ServerSubject:

@@ -10,22 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from replaycheck.schema.trace import Branch, Event, Group, Request, Rewind
+from replaycheck.schema.trace import Branch, Event, Request, Rewind
 from replaycheck.traces.suites import texts
-from replaycheck.traces.synth import Answer, GroupSpec, Sample, Sampler, Say, TraceSpec, build_group
+from replaycheck.traces.synth import Answer, GroupSpec, Say, TraceSpec
 
-__all__ = ["TEMPERATURE", "build_quick", "quick_specs"]
+__all__ = ["TEMPERATURE", "quick_specs"]
 
 #: Of the sampler that builds the suite: the model's own distribution.
 TEMPERATURE = 1.0
 
 Turns = tuple[Say | Answer, ...]
-
-
-def build_quick(sample: Sample, model_digest: str, seed: int, temperature: float = TEMPERATURE) -> list[Group]:
-    """The suite with answers from ``sample``; ``temperature`` is what the sampler used, and is recorded."""
-    sampler = Sampler(sample, model_digest, seed, temperature)
-    return [build_group(spec, sampler) for spec in quick_specs()]
 
 
 def quick_specs() -> tuple[GroupSpec, ...]:

@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from replaycheck.schedule.speculation.drafts import draft
 from replaycheck.schema.trace import Group, Request, Trace
 from replaycheck.traces.suites import texts
-from replaycheck.traces.synth import Answer, GroupSpec, Sample, Sampler, Say, TraceSpec, build_group
+from replaycheck.traces.synth import Answer, GroupSpec, Say, TraceSpec
 from replaycheck.traces.tree import TraceTree
 from replaycheck.traces.vocabulary import TEXT_SIZE
 
-__all__ = ["Counts", "build_speculation", "speculation_specs", "with_windows"]
+__all__ = ["Counts", "speculation_specs", "with_windows"]
 
 #: (drafts, accepted) of the windows of an answer, repeated as often as needed.
 Counts = tuple[tuple[int, int], ...]
@@ -26,12 +26,6 @@ REJECTED: Counts = ((3, 0),)
 ACCEPTED: Counts = ((3, 3),)
 
 _PADDING = "Say a little more about that, please."
-
-
-def build_speculation(sample: Sample, model_digest: str, seed: int, temperature: float = 1.0) -> list[Group]:
-    """The suite with answers from ``sample``; drafts and counts are made up from the answers and the seed."""
-    sampler = Sampler(sample, model_digest, seed, temperature)
-    return [build_group(spec, sampler) for spec in speculation_specs()]
 
 
 def with_windows(counts: Sequence[Counts]) -> Callable[[Group, int], Group]:

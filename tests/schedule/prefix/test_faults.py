@@ -30,12 +30,11 @@ SMALL = CheckpointPolicy(every=64, turn_end=True, capacity=2)
 CASES: list[tuple[Change, str, Policy, str]] = [
     (ownership.no_clear_on_reuse, "preempted", NONE, "a row from 0 reads slot"),
     (ownership.hit_without_a_restore, "conversation", TURN, "which was freed"),
-    (ownership.fork_without_a_copy, "beam", NONE, "a row from"),
+    (ownership.beams_share_one_slot, "beam", NONE, "a row from"),
     (ownership.fork_from_a_sibling, "beam", NONE, "means"),
     (ownership.other_buffer_is_stored, "long-decode", DOUBLE, "means 128 tokens"),
     (ownership.snapshot_of_the_running_slot, "conversation", EXACT_ENDS, "means"),
     (ownership.snapshot_is_never_written, "conversation", DOUBLE, "which nothing wrote"),
-    (ownership.conv_and_state_apart, "conversation", DOUBLE, "conv window"),
     (ownership.source_evicted_before_the_copy, "conversation", TURN, "which was freed"),
     (ownership.evicted_slot_is_still_hit, "conversation", SMALL, "means"),
     (ownership.stored_slot_is_reused, "conversation", TURN, "is stored in"),

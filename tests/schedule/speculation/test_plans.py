@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replaycheck.schedule.speculation.conflicts import conflicts
 from replaycheck.schedule.speculation.method import Rollback, Setup
 from replaycheck.schedule.speculation.planner import Answer, planner
 from replaycheck.schedule.speculation.steps import (
@@ -26,6 +25,7 @@ from replaycheck.schedule.speculation.steps import (
 )
 from replaycheck.schedule.speculation.symbolic import begin, execute
 from tests.schedule.speculation.answers import Change, made, run
+from tests.schedule.speculation.conflicts import conflicts
 
 WIDTH = 4
 SETUPS = {

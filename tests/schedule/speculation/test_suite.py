@@ -19,7 +19,8 @@ from replaycheck.schema.suite import expand
 from replaycheck.schema.trace import Group
 from replaycheck.traces.read import read_groups
 from replaycheck.traces.suite import parse_suite
-from replaycheck.traces.suites.speculation import build_speculation
+from replaycheck.traces.suites.speculation import speculation_specs
+from replaycheck.traces.synth import Sampler, build_group
 
 
 @pytest.fixture(scope="module")
@@ -82,11 +83,15 @@ def test_a_suite_is_made_from_a_sampler_alone() -> None:
     def sample(tokens: list[int], limit: int, seed: int) -> list[int]:
         return [32 + (seed + 7 * i) % 90 for i in range(limit)]
 
-    groups = build_speculation(sample, "0" * 32, seed=1)
+    def made() -> list[Group]:
+        sampler = Sampler(sample, "0" * 32, 1, 1.0)
+        return [build_group(spec, sampler) for spec in speculation_specs()]
+
+    groups = made()
     assert [group.group for group in groups] == ["spec_chat", "spec_edges", "spec_rejected"]
     for group in groups:
         check_playable(group)
-    assert groups == build_speculation(sample, "0" * 32, seed=1)
+    assert groups == made()
 
 
 def test_a_ring_that_is_too_small_is_refused_before_a_run(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ class Request:
     tokens: tuple[int, ...]
     num_computed_tokens: int = 0
     cached: int = 0
+    salt: str = ""
     pieces: list[int] = field(default_factory=list)
 
 
@@ -40,6 +41,7 @@ class FakeEngine:
         self.toy, self.scheduler = ToyEngine(block), FakeScheduler()
         self.engine_core = SimpleNamespace(engine_core=SimpleNamespace(scheduler=self.scheduler))
         self.done: list[Request] = []
+        self.most = 0
         config = SimpleNamespace(get_vocab_size=lambda: VOCABULARY, max_model_len=4096, dtype="torch.bfloat16")
         state = SimpleNamespace(dtype="torch.float32", numel=lambda: 8)
         layer = SimpleNamespace(
@@ -53,9 +55,12 @@ class FakeEngine:
         )
 
     def add_request(self, name: str, prompt: dict[str, Any], params: Any) -> None:
-        tokens = tuple(prompt["prompt_token_ids"])
-        cached = self.toy.cache.hit("", tokens)[0]
-        self.scheduler.requests[name] = Request(name, tokens, cached, cached)
+        tokens, salt = tuple(prompt["prompt_token_ids"]), prompt.get("cache_salt", "")
+        cached = self.toy.cache.hit(salt, tokens)[0]
+        self.scheduler.requests[name] = Request(name, tokens, cached, cached, salt)
+        self.most = max(self.most, len(self.scheduler.requests))
+        # What is scheduled in one step is stored as it is scheduled, as vLLM does with blocks.
+        self.toy.prompt(salt, tokens)
 
     def step(self) -> list[Any]:
         finished = []
@@ -71,7 +76,7 @@ class FakeEngine:
     def _finished(self, request: Request) -> Any:
         del self.scheduler.requests[request.name]
         self.done.append(request)
-        _, state = self.toy.prompt("", request.tokens)
+        _, state = self.toy.prompt(request.salt, request.tokens)
         logprobs = self.toy.model.logprobs(state)
         said = {token: SimpleNamespace(logprob=float(value)) for token, value in enumerate(logprobs)}
         made = SimpleNamespace(token_ids=[int(logprobs.argmax())], logprobs=[said])
@@ -106,12 +111,22 @@ def test_hits_and_the_scored_token_are_read(engine: OfflineEngine) -> None:
     assert entry is not None and entry[0] == entry[1][5]
 
 
+def test_cold_requests_beside_others_hit_nothing_of_theirs(engine: OfflineEngine) -> None:
+    prompt = tuple(range(100))
+    cold = [Ask(prompt[:length], cold=True) for length in (98, 99, 100)]
+    assert [reply.cached for reply in engine.ask(cold)] == [0, 0, 0]
+    assert engine.fake.most == 3  # type: ignore[attr-defined]
+    engine.begin("warm")
+    assert [reply.cached for reply in engine.ask([Ask(prompt), Ask(prompt)])] == [0, 96]
+
+
 def test_the_pool_is_looked_into_and_another_dtype_than_asked_is_said(engine: OfflineEngine) -> None:
     engine.learn()
     subject = ServerSubject(engine, ServerSettings())
     assert engine.facts().pool is PoolDtype.FP32
-    assert "a state dtype of bf16 was asked for, and fp32 is in use" in subject.describe().not_seen
-    assert subject.describe().policy.block == 16  # type: ignore[union-attr]
+    found = subject.describe()
+    assert (found.asked, found.pool) == (PoolDtype.BF16, PoolDtype.FP32)  # the run's finding RC906
+    assert found.policy.block == 16  # type: ignore[union-attr]
 
 
 def test_without_vllm_or_a_folder_it_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:

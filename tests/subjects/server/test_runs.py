@@ -143,36 +143,6 @@ def test_the_key_is_in_every_request_and_in_no_file(run: Run, tmp_path: Path, mo
     assert files and not any(b"sk-very-secret" in path.read_bytes() for path in files)
 
 
-@pytest.mark.parametrize(
-    ("wire", "words"),
-    [
-        (WireFaults(dies=True), "the connection broke"),
-        (WireFaults(stalls=3.0), "no answer for 1 s"),
-        (WireFaults(truncates=True), "the connection broke"),
-        (WireFaults(status=500), 'error 500: {"error": "it is broken"}'),
-        (WireFaults(other_prompt=True), "another prompt"),
-        (WireFaults(choices=True), "choices [1, 0] came back"),
-        (WireFaults(positive=True), "can't be above 0"),
-        (WireFaults(version="0.24.1"), "its version changed in mid-run, from '0.24.0' to '0.24.1'"),
-        (WireFaults(not_json=True), "isn't JSON"),
-        (WireFaults(redirect="http://127.0.0.1:1/elsewhere"), "isn't followed"),
-    ],
-)
-def test_a_server_that_breaks_in_mid_run_leaves_what_was_done(
-    run: Run, tmp_path: Path, wire: WireFaults, words: str
-) -> None:
-    """A group takes 2 turns × 2 positions × 2 arms and 2 whole answers: 20 completions are two groups, and not all."""
-    from dataclasses import replace
-
-    with serving(None, replace(wire, after=20)) as server:
-        outcome = run(server, "--subject-option", "timeout=1")
-    assert outcome.code == 4
-    assert words in outcome.err
-    assert "--resume" in outcome.err
-    assert list((tmp_path / "run" / "observations").glob("*.parquet"))
-    assert not (tmp_path / "run" / "result.json").exists()
-
-
 def test_a_run_goes_on_when_the_server_is_back(run: Run, replaycheck: Run, traces: Path, tmp_path: Path) -> None:
     with serving(None, WireFaults(after=20, dies=True)) as server:
         assert run(server).code == 4
@@ -190,22 +160,3 @@ def test_an_answer_without_end_is_cut_off(run: Run, monkeypatch: pytest.MonkeyPa
     with serving(None, WireFaults(after=20, oversize=20_000)) as server:
         outcome = run(server)
     assert outcome.code == 4, outcome.err
-
-
-@pytest.mark.parametrize("wire", [WireFaults(fewer=True), WireFaults(no_top=True), WireFaults(null=True)])
-def test_left_out_log_probabilities_prove_nothing(run: Run, tmp_path: Path, wire: WireFaults) -> None:
-    with serving(None, wire) as server:
-        assert run(server).code == 5
-    cell = result(tmp_path)["cells"][0]
-    assert cell["missing"] == cell["positions"]
-    assert cell["abs_dlogp"] == {}
-
-
-def test_nan_is_a_failure_and_not_missing(run: Run, tmp_path: Path) -> None:
-    from dataclasses import replace
-
-    with serving(None, replace(WireFaults(nan=True), after=12)) as server:
-        assert run(server, *PINNED).code == 1
-    cell = result(tmp_path)["cells"][0]
-    assert cell["not_finite"] > 0
-    assert cell["missing"] == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import permutations
 
-from .steps import CopyConv, CopyState, Memory, Operation, Place
+from replaycheck.schedule.speculation.steps import CopyConv, CopyState, Memory, Operation, Place
 
 
 def conflicts(operations: Sequence[Operation]) -> list[str]:
