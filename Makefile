@@ -5,6 +5,7 @@
 # make quick  the tests that need no model, under two minutes: before every commit
 # make bench  speed: kernels, state operations, whole runs; about five minutes. On a GPU: make bench DEVICE=cuda
 # make coverage  lines and branches that tests run, of the packages that plan, compare and judge; fails under 90 % of one
+# make mutation  every mutant of stats, gates and schedule on their tests: prints those that live and aren't argued
 #
 # make test-engines  vLLM's CPU build with four tiny models, in an environment of its own (3.5 GB, ten minutes; not in make test)
 #
@@ -22,7 +23,7 @@ INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-inp
 	--constraint constraints.txt $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
 .DELETE_ON_ERROR:
-.PHONY: run test quick coverage test-engines docs bench lint types imports units selftest samples clean
+.PHONY: run test quick coverage mutation test-engines docs bench lint types imports units selftest samples clean
 
 run: .venv/.installed
 	@$(BIN)/replaycheck run
@@ -30,7 +31,7 @@ run: .venv/.installed
 test: lint types imports units selftest
 
 # What plans, compares, judges and reads files; the model, kernels, servers and whole runs are in make test.
-QUICK := audit capacity compare gates replay schedule stats traces
+QUICK := audit capacity compare gates replay schedule schema stats traces
 quick: .venv/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/pytest --numprocesses auto --dist loadfile --quiet $(QUICK:%=tests/%)
@@ -42,6 +43,11 @@ coverage: .venv/.installed-dev
 	$(BIN)/pytest --numprocesses auto --dist loadfile --quiet --cov-report= $(COVERED:%=--cov=replaycheck/%) \
 		$(COVERED:%=tests/%) tests/cli/test_schema.py
 	@for each in $(COVERED); do $(BIN)/coverage report --include="replaycheck/$$each/*" --skip-covered --fail-under=90 || exit; done
+
+# Results are kept in build/mutation, so a run that was stopped goes on. Not in make test: half an hour.
+mutation: .venv/.installed-dev
+	@code=0; for each in stats gates schedule; do \
+		$(BIN)/python -m tests.mutation.mutate replaycheck/$$each tests/$$each --jobs 2 || code=1; done; exit $$code
 
 bench: .venv/.installed-dev
 	@$(BIN)/replaycheck bench kernels --device $(DEVICE) --kernels $(KERNELS)

@@ -31,6 +31,7 @@ nitpicky = False  # types of torch and numpy have no inventory offline
 
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 4
+smartquotes = False  # it would make an en dash of the two hyphens before an option
 
 autodoc_typehints = "signature"
 autodoc_member_order = "bysource"
@@ -39,7 +40,6 @@ napoleon_use_ivar = True
 html_theme = "furo"
 html_title = "replaycheck"
 html_show_sourcelink = False
-
 
 
 def _fill(app: Any, name: str, source: list[str]) -> None:

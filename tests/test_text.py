@@ -50,4 +50,4 @@ def test_lines_are_cut_for_a_terminal_only(
     assert columns(100) == wide
     cut = wrapped("word " * 36 + "end", 4).splitlines()
     assert len(cut) == lines
-    assert lines == 1 or all(len(line) <= wide for line in cut) and all(line.startswith("    w") for line in cut[1:])
+    assert lines == 1 or (all(len(line) <= wide for line in cut) and all(line.startswith("    w") for line in cut[1:]))

@@ -24,6 +24,9 @@ HEADINGS: Mapping[Kind, str] = {
     "other": "Beside these",
 }
 
+NAMES = 22
+"""Columns for the names: all but the list of HTTP subjects fit, which would push every other text off the screen."""
+
 
 @click.command("doctor", epilog=example("replaycheck doctor", "replaycheck doctor --json"))
 @json_option
@@ -47,11 +50,11 @@ def _print(environment: Environment, checks: list[Capability]) -> None:
     click.echo(wrapped("  ".join(f"{name} {version or 'absent'}" for name, version in environment.versions.items())))
     for name, value in environment.variables.items():
         click.echo(f"{name}={printable(value)}")
-    width = max(len(check.name) for check in checks)
+    width = min(NAMES, max(len(check.name) for check in checks))
     for kind, own in groupby(checks, key=lambda check: check.kind):
         click.echo(f"\n{HEADINGS[kind]}")
         for check in own:
             mark = "yes" if check.usable else "NO " if check.required else "no "
-            click.echo(wrapped(f"{mark}  {check.name:{width}}  {printable(check.text)}"))
+            click.echo(wrapped(f"{mark}  {check.name:{width}}  {printable(check.text)}", width + 7))
     click.echo()
     click.echo("replaycheck run can run here" if usable(checks) else "replaycheck run can't run here: see NO above")

@@ -8,7 +8,7 @@ import click
 
 from replaycheck.cli import options
 from replaycheck.cli.progress import Progress
-from replaycheck.errors import ExitCode
+from replaycheck.errors import ExitCode, UsageError
 
 __all__ = ["command"]
 
@@ -16,7 +16,7 @@ __all__ = ["command"]
 @click.command(
     epilog=options.example(
         "replaycheck selftest --quick",
-        "replaycheck selftest --gates my-gates.toml --admission-only",
+        "replaycheck selftest --gates my-gates.toml",
         "replaycheck selftest --fault examples.fault:FAULT --fault conv-late --out /tmp/selftest",
     )
 )
@@ -28,7 +28,7 @@ __all__ = ["command"]
 @options.out_option
 @options.json_option
 @click.option("--quick", is_flag=True, help="The exact gates, one seed and a fault or two of each kind, as in CI.")
-@click.option("--admission-only", is_flag=True, help="Admit the gates and leave out the matrix.")
+@click.option("--admission-only", is_flag=True, help="Admit the gates that ship and leave out the matrix.")
 def command(
     gates: tuple[str, ...],
     model: Path | None,
@@ -43,12 +43,20 @@ def command(
     """Plant faults on purpose: each gate's own on the quick suite, then all that ship in their smallest cells.
 
     The gates' records of admission are written beside their files. Exit code 1: a fault escaped that a gate or probe
-    claims to catch, or something clean alarmed. With --fault the matrix has these faults alone, and no gate is admitted.
+    claims to catch, or something clean alarmed, or a gate isn't admitted. With --gates these files are admitted and
+    nothing else is done, since the matrix is judged by the gates that ship. With --fault the matrix has these faults alone,
+    and no gate is admitted.
     """
+    if gates and faults:
+        raise UsageError(
+            "--gates admits files and --fault plants faults in the matrix, which has gates of its own; give one"
+        )
     from replaycheck.selftest.run import Asked, selftest
 
     say = Progress()
-    asked = Asked(gates, model, faults, quick, device, workers, admitting=not faults, matrix=not admission_only)
+    asked = Asked(
+        gates, model, faults, quick, device, workers, admitting=not faults, matrix=not (admission_only or gates)
+    )
     found = selftest(asked, say)
     if out is not None:
         from replaycheck.report.selftest_html import write_selftest

@@ -42,7 +42,9 @@ def _gap(
     total, positions = sum(count(each) for _, each in mine), sum(each.positions for each, _ in mine)
     place = first(gaps)
     sentence = f"{total:,} of {positions:,} positions of {_arms(len(mine))}, first in the arm {arm.name} at {place}."
-    lines = [f"{arm.name}: {count(gaps):,} of {arm.positions:,} positions, first at {first(gaps)}" for arm, gaps in mine]
+    lines = [
+        f"{arm.name}: {count(gaps):,} of {arm.positions:,} positions, first at {first(gaps)}" for arm, gaps in mine
+    ]
     return evidence.finding(code, sentence, lines, place)
 
 
@@ -58,5 +60,7 @@ def other_tokens(evidence: Evidence) -> Finding | None:
     flips, tokens = sum(cell.unsized_flips for cell in mine), sum(cell.unsized for cell in mine)
     first = mine[0].first_unsized_flip
     sentence = f"{flips:,} of {tokens:,} tokens that were compared without a log-probability, first at {first}."
-    lines = [f"{cell.name}: {cell.unsized_flips:,} of {cell.unsized:,}, first at {cell.first_unsized_flip}" for cell in mine]
+    lines = [
+        f"{cell.name}: {cell.unsized_flips:,} of {cell.unsized:,}, first at {cell.first_unsized_flip}" for cell in mine
+    ]
     return evidence.finding("RC909", sentence, lines, first)

@@ -155,16 +155,3 @@ def _joined(parts: list[tuple[_Part, Ints]]) -> CellTraces:
         window=window,
         flip_margin=np.concatenate([part.flip_margin[np.isin(part.flip_group, groups)] for part, groups in parts]),
     )
-
-
-def _begins(parts: list[tuple[_Part, Ints]]) -> Ints:
-    sizes = [len(groups) for _, groups in parts]
-    return np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
-
-
-def _flips(part: _Part, groups: Ints, begin: int) -> tuple[Ints, Wide]:
-    """Those of one cell in one part, by the number of their trace in the whole cell."""
-    place = np.full(len(part.n), -1, np.int64)
-    place[groups] = np.arange(len(groups)) + begin
-    trace = place[part.flip_group]
-    return trace[trace >= 0], part.flip_margin[trace >= 0]

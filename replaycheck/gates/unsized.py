@@ -27,6 +27,9 @@ from .scoped import fewest_traces
 
 __all__ = ["by_token_alone", "most_by_chance", "unsized_words"]
 
+ALIKE = (Effect.EXACT, Effect.STATE)
+"""Cells whose arms are cut alike."""
+
 EQUAL = (
     "equal tokens are weak evidence: a difference shows only where it changes the most likely token; let the server say "
     "log-probabilities"
@@ -47,7 +50,7 @@ def by_token_alone(cells: Sequence[CellResult], noise: Measure | None, mixed: st
     found = counted(events, n, "tokens", verb, fewest_traces(cells))
     if not any_differs:
         return replace(found, bound=Bound(None, EQUAL), decided="inconclusive")
-    if any(cell.effect is Effect.TOTAL and cell.unsized_flips for cell in cells):
+    if any(cell.effect not in ALIKE and cell.unsized_flips for cell in cells):
         return replace(found, bound=Bound(None, mixed), decided="inconclusive")
     if noise is None:
         return replace(found, bound=Bound(None, NO_NOISE), decided="inconclusive")

@@ -12,11 +12,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import active_children, get_context, parent_process
-from multiprocessing.connection import wait as wait_for
-from threading import Thread
+from multiprocessing import get_context
 
-from replaycheck.errors import EngineEnvironmentError, ExitCode
+from replaycheck.errors import EngineEnvironmentError
+from replaycheck.processes import end_with_the_parent, end_workers
 
 from .worker import Done, Job, Work, keep_memory, one_thread, replay_jobs
 
@@ -99,9 +98,7 @@ def _in_processes(work: Work, jobs: Iterator[Job], workers: int, say: Say) -> It
             waiting.extendleft(reversed(running.values()))
             say(f"a worker process died; {len(running)} parts in flight are done again")
         except BaseException:
-            # A worker would otherwise finish its groups first, which takes up to a minute.
-            for child in active_children():
-                child.terminate()
+            end_workers()
             raise
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
@@ -131,22 +128,18 @@ _work: Work | None = None
 
 
 def _start(work: Work) -> None:
-    """In a worker: an interrupt is the parent's to handle, which then ends its workers; without a parent nobody would."""
     global _work
     _work = work
+    start_worker()
+
+
+def start_worker() -> None:
+    """In a worker: an interrupt is the parent's to handle, which then ends its workers; without a parent nobody would."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    Thread(target=_end_with_the_parent, daemon=True).start()
+    end_with_the_parent()
     keep_memory()
     one_thread()
-
-
-def _end_with_the_parent() -> None:
-    """A worker whose parent was killed would wait for work for ever: it holds the other end of its own pipe."""
-    parent = parent_process()
-    if parent is not None:
-        wait_for([parent.sentinel])
-        os._exit(ExitCode.INTERRUPTED)
 
 
 def _replay(job: Job) -> list[Done]:

@@ -34,4 +34,6 @@ def _name(name: str) -> Markup:
 
 def _word(word: str) -> Markup:
     shown = printable(word)
-    return Markup('<span class="nb">{}</span>').format(shown) if "-" in shown and len(shown) <= LONGEST else escape(shown)
+    return (
+        Markup('<span class="nb">{}</span>').format(shown) if "-" in shown and len(shown) <= LONGEST else escape(shown)
+    )

@@ -88,7 +88,9 @@ def _compared(saved: Saved) -> dict[str, Any]:
     return {
         "bars": equivalence_bars(result, sum_traces(RunTables(saved.run))),
         "matrix": matrix(result),
-        "effects": {effect: EFFECTS[effect] for effect in EFFECTS if any(cell.effect is effect for cell in result.cells)},
+        "effects": {
+            effect: EFFECTS[effect] for effect in EFFECTS if any(cell.effect is effect for cell in result.cells)
+        },
         "turns": turn_table(by_turn),
         "distributions": _distributions(result, together),
         "quantiles": quantile_rows(together),

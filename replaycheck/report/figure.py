@@ -24,7 +24,15 @@ __all__ = ["SERIES", "Chart", "Sheet", "sheet"]
 #: Colours that stand for CSS variables. Each series has its own dash, too, so that colour alone never tells them apart.
 _VARIABLES = {"#010101": "var(--ink)", "#020202": "var(--grid)"} | {f"#0{i}0a0a": f"var(--s{i})" for i in range(1, 8)}
 INK, GRID = "#010101", "#020202"
-_DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.5)), (0, (5, 1.5, 1, 1.5)), (0, (1, 3)), (0, (8, 2)), (0, (3, 1, 1, 1, 1, 1)))
+_DASHES = (
+    "-",
+    (0, (5, 1.5)),
+    (0, (1.5, 1.5)),
+    (0, (5, 1.5, 1, 1.5)),
+    (0, (1, 3)),
+    (0, (8, 2)),
+    (0, (3, 1, 1, 1, 1, 1)),
+)
 SERIES = tuple((f"#0{i}0a0a", dash) for i, dash in enumerate(_DASHES, 1))
 
 _STYLE: dict[Any, Any] = {

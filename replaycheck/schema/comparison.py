@@ -8,6 +8,7 @@ from pydantic import Field
 
 from .arm import Effect
 from .base import Record
+from .gaps import Where
 from .result import Estimate, FreeResult, Verdict
 
 __all__ = ["ArmComparison", "BaselineCell", "Comparison", "NoWorse"]
@@ -25,6 +26,9 @@ class ArmComparison(Record):
     bits_differ: int = Field(description="positions whose logits have different digests")
     not_finite: int
     missing: int = Field(default=0, description="positions where a subject said nothing about the token")
+    unsized: int = Field(default=0, description="of these, positions whose most likely token both runs said")
+    unsized_flips: int = Field(default=0, description="of those, positions with another most likely token")
+    first_unsized_flip: Where | None = Field(default=None, description="of the first trace that has one")
     abs_dlogp: dict[str, float]
     worst_trace_abs_dlogp: Estimate
     kl_mean: Estimate = Field(description="null: a recording keeps no full distribution")

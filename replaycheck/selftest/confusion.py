@@ -17,6 +17,8 @@ from replaycheck.diagnose.again import Case
 from replaycheck.diagnose.confusion import Outcome, Planted, classify, counts, table
 from replaycheck.faults.shipped import FAULTS
 from replaycheck.faults.workloads import workload
+from replaycheck.processes import end_workers
+from replaycheck.replay.pool import start_worker
 from replaycheck.replay.worker import Work, keep_memory, one_thread
 from replaycheck.schema.selftest import Confusion, NamedRow
 from replaycheck.state_probes.tiny import write_tiny
@@ -67,14 +69,13 @@ def _rows(names: Sequence[str], model: Path, seed: int, workers: int) -> Iterato
         for name in names:
             yield from _of_fault(name, model, seed)
         return
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_start) as pool:
-        for found in pool.map(_of_fault, names, repeat(model), repeat(seed)):
-            yield from found
-
-
-def _start() -> None:
-    keep_memory()
-    one_thread()
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=start_worker) as pool:
+        try:
+            for found in pool.map(_of_fault, names, repeat(model), repeat(seed)):
+                yield from found
+        except BaseException:
+            end_workers()
+            raise
 
 
 def _of_fault(name: str, model: Path, seed: int) -> list[NamedRow]:
@@ -90,7 +91,8 @@ def _row(outcome: Outcome) -> NamedRow:
 
 def main(names: Collection[str]) -> None:
     """On a small random model, which takes two seconds a fault."""
-    _start()
+    keep_memory()
+    one_thread()
     with TemporaryDirectory(prefix="replaycheck-confusion-") as scratch:
         write_tiny(Path(scratch) / "tiny", 0)
         sys.stdout.write(table(classify(planted(Path(scratch) / "tiny", names=names))))

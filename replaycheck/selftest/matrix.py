@@ -17,7 +17,9 @@ from replaycheck.faults.fault import Fault, find_fault
 from replaycheck.faults.shipped import FAMILIES
 from replaycheck.faults.signature import Signature, agrees
 from replaycheck.gates.load import LoadedGates, load_gates
-from replaycheck.replay.worker import keep_memory, one_thread
+from replaycheck.processes import end_workers
+from replaycheck.replay.pool import start_worker
+from replaycheck.replay.worker import one_thread
 from replaycheck.schema.selftest import CellRecord, ControlRow, FaultRow, SignatureRecord
 
 from .controls import run_control
@@ -87,22 +89,21 @@ def run_jobs(jobs: Sequence[Job], workers: int, say: Say) -> Iterator[Found]:
             yield from _run(job)
             say(_done(number, jobs, job))
         return
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_start) as pool:
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=start_worker) as pool:
         futures = {pool.submit(_run, job): job for job in jobs}
-        for number, future in enumerate(as_completed(futures), 1):
-            yield from future.result()
-            say(_done(number, jobs, futures[future]))
+        try:
+            for number, future in enumerate(as_completed(futures), 1):
+                yield from future.result()
+                say(_done(number, jobs, futures[future]))
+        except BaseException:
+            end_workers()
+            raise
 
 
 def _done(number: int, jobs: Sequence[Job], job: Job) -> str:
     what = f"group {job.group}" if job.group else job.kind
     noun = "controls" if job.kind == "controls" else "faults"
     return f"{number} of {len(jobs)}: {what}, seed {job.seed}, {len(job.names)} {noun}"
-
-
-def _start() -> None:
-    keep_memory()
-    one_thread()
 
 
 @lru_cache(maxsize=1)

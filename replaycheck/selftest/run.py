@@ -59,7 +59,8 @@ def selftest(asked: Asked, say: Say = lambda line: None) -> Selftest:
     seeds = SEEDS[:1] if asked.quick else SEEDS
     jobs = _jobs(asked, names, seeds) if asked.matrix else []
     workers = asked.workers or default_workers(len(jobs))
-    say(f"{len(names)} faults, {len(seeds)} seeds: {len(jobs)} jobs, {workers} workers")
+    if jobs:
+        say(f"{len(names)} faults, {len(seeds)} seeds: {len(jobs)} jobs, {workers} workers")
     found = list(run_jobs(jobs, workers, say))
     after = monotonic()
     named, held_out = _named(asked, names, say)

@@ -20,7 +20,7 @@ PAPER = 703
 DRAWN = """() => [...document.querySelectorAll('figure svg')].map(svg => {
     const box = svg.getBoundingClientRect(), scale = box.width / svg.viewBox.baseVal.width;
     const texts = [...svg.querySelectorAll('text')];
-    const inside = at => at.left > box.left - 1 && at.right < box.right + 1 && at.top > box.top - 1 && at.bottom < box.bottom + 1;
+    const inside = at => Math.min(at.left - box.left, box.right - at.right, at.top - box.top, box.bottom - at.bottom) > -1;
     return {
         smallest: Math.min(...texts.map(text => parseFloat(getComputedStyle(text).fontSize) * scale)),
         cut: texts.filter(text => !inside(text.getBoundingClientRect())).map(text => text.textContent),
@@ -40,9 +40,7 @@ def test_every_text_stands_out_from_what_is_behind_it(
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_printed_it_is_dark_on_white_whatever_the_screen_is(
-    browser: Any, reports: dict[str, Path], dark: bool
-) -> None:
+def test_printed_it_is_dark_on_white_whatever_the_screen_is(browser: Any, reports: dict[str, Path], dark: bool) -> None:
     with opened(browser, reports["failing"], PAPER, dark=dark) as page:
         page.emulate_media(media="print")
         assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
@@ -73,7 +71,11 @@ def test_paper_shows_what_is_folded_and_no_tools(browser: Any, reports: dict[str
         page.emulate_media(media="print")
         assert folded.bounding_box()["height"] > 0
         assert not page.locator("nav").is_visible()
-        assert page.locator(".tools, .sorter").locator("visible=true").count() == 0
+        assert page.locator(".tools").locator("visible=true").count() == 0
+        # Chromium doesn't draw a button again in the heading of a table's next page.
+        assert set(
+            page.evaluate("[...document.querySelectorAll('.sorter')].map(e => getComputedStyle(e).display)")
+        ) <= {"contents"}
         assert all(drawing["right"] <= PAPER and not drawing["cut"] for drawing in page.evaluate(DRAWN))
 
 

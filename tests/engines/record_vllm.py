@@ -41,7 +41,8 @@ def main(out: Path) -> None:
         finally:
             server.terminate()
             server.wait(60)
-    lines = ",\n".join(json.dumps(each, separators=(",", ":")) for each in seen)
+    # Where the model lay is in the server's answers, and nobody's business.
+    lines = ",\n".join(json.dumps(each, separators=(",", ":")) for each in seen).replace(f"{scratch}/", "")
     out.parent.mkdir(exist_ok=True)
     out.write_text(f"[\n{lines}\n]\n")
     print(f"{out}: {len(seen)} exchanges, {out.stat().st_size:,} bytes")

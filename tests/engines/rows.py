@@ -11,6 +11,7 @@ __all__ = ["HEAD", "Row"]
 HEAD = (
     "model",
     "dtype",
+    "block",
     "hits",
     "cold, warm",
     "split, warm",
@@ -21,8 +22,9 @@ HEAD = (
     "CPU s",
     "",
 )
-"""cold, warm and so on: positions that differ of those compared, and the largest difference in nat. noise: the largest that
-cold requests show beside others. wiped: the exit code of a run with wiped states, and its largest difference."""
+"""block: tokens of a cache block. cold, warm and so on: positions that differ of those compared, and the largest difference
+in nat. noise: the largest that cold requests show beside others. wiped: the exit code of a run with wiped states, and its
+largest difference."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,7 @@ class Row:
         return (
             self.model,
             self.dtype,
+            warm["policy"].partition("block")[2],
             f"{warm['proven_hits']} of {warm['expected_hits']}",
             *(_differing(self._cell("clean", effect)) for effect in ("total", "state", "together")),
             f"{self._noise():.2g}",

@@ -21,7 +21,7 @@ from replaycheck.gates.judge import exit_code, judge
 from replaycheck.gates.load import LoadedGates, load_gates
 from replaycheck.replay.rejudge import rejudge
 from replaycheck.replay.store import Run
-from replaycheck.schema.gate import Admission
+from replaycheck.schema.gate import Admission, Scope
 from tests import synthetic_result as made
 
 GATE = """
@@ -92,6 +92,48 @@ def test_twins_empty_files_and_absent_ones_are_refused(tmp_path: Path) -> None:
         load_gates("exactly")
 
 
+def test_a_file_of_256_kib_is_read_and_a_larger_one_refused(tmp_path: Path) -> None:
+    fits = HEAD + GATE + "#" * (2**18 - len(HEAD + GATE))
+    assert written(tmp_path / "fits.toml", fits).gates.gate[0].name == "bits"
+    with pytest.raises(UsageError, match="has more than 262,144 bytes"):
+        written(tmp_path / "larger.toml", fits + "#")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "over"),
+    [
+        ("bound = 0", "bound = 0", False),
+        ('effect = "exact", ', "", False),
+        ("bound = 0", 'floor = "run"\nfactor = 1', True),
+        ("exact", "state", True),
+    ],
+)
+def test_a_gate_over_a_floor_or_outside_of_exact_cells_judges_noise(
+    tmp_path: Path, old: str, new: str, over: bool
+) -> None:
+    assert written(tmp_path / "mine.toml", (HEAD + GATE).replace(old, new)).over_noise is over
+
+
+def test_a_free_run_is_for_metrics_that_read_one(tmp_path: Path) -> None:
+    free = (HEAD + GATE).replace('effect = "exact"', 'effect = "exact", experiment = "free"')
+    with pytest.raises(UsageError, match="doesn't look at experiments"):
+        written(tmp_path / "bits.toml", free)
+    worst = written(tmp_path / "worst.toml", free.replace("positions-bits-differ", "worst-trace"))
+    assert worst.gates.gate[0].scope.experiment == "free"
+
+
+@pytest.mark.parametrize("factor", ["1", "0.5"])
+def test_a_ratio_needs_a_factor_above_1(tmp_path: Path, factor: str) -> None:
+    ratio = (
+        (HEAD + GATE)
+        .replace("positions-bits-differ", "ratio-to-floor")
+        .replace("bound = 0", 'floor = "num"\nfactor = F')
+    )
+    assert written(tmp_path / "fits.toml", ratio.replace("F\n", "1.01\n")).gates.gate[0].factor == 1.01
+    with pytest.raises(UsageError, match=rf"takes a factor above 1, the ratio of no difference; given {factor}"):
+        written(tmp_path / "mine.toml", ratio.replace("F\n", f"{factor}\n"))
+
+
 def test_shipped_gates_name_the_faults_that_exist_for_them() -> None:
     loaded = load_gates("exact")
     assert loaded.shipped
@@ -145,6 +187,20 @@ def test_a_shipped_file_is_refused_and_a_users_warned(mine: LoadedGates, change:
     with pytest.raises(UsageError, match="run 'replaycheck selftest'") as caught:
         check_admission(replace(loaded, shipped=True), "m1", "s1")
     assert expected in str(caught.value)
+
+
+def test_a_weak_fault_is_told_with_its_numbers(mine: LoadedGates) -> None:
+    loaded = admitted(mine)
+    loaded = replace(loaded, admission=weak(loaded.admission))  # type: ignore[arg-type]
+    said = "doesn't tell its fault 'bf16-snapshot' (0) from a clean run (0) at the bound 0"
+    assert said in check_admission(loaded, "m1", "s1")[0]
+
+
+def test_the_digest_of_a_gate_is_the_same_in_every_version(mine: LoadedGates) -> None:
+    """Another one would make every record that users have stale."""
+    assert gate_digest(mine.gates.gate[0]) == "841a7fc4e84e1548d1740d43f7c11a6d"
+    free = mine.gates.gate[0].model_copy(update={"scope": Scope(experiment="free")})
+    assert gate_digest(free) != gate_digest(free.model_copy(update={"scope": Scope()}))
 
 
 def test_a_changed_gate_is_stale(mine: LoadedGates) -> None:

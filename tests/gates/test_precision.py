@@ -73,5 +73,12 @@ def test_a_subjects_own_numbers_are_looked_at_and_logits_are_not() -> None:
     assert with_precision(LogprobSemantics(), InMemory({"observations": table})).precision == "fp32"
 
 
+def test_a_subject_of_unknown_precision_is_taken_at_its_word(tmp_path: Path) -> None:
+    result = made.whole(tmp_path / "run")
+    unknown = result.model_copy(update={"logprobs": LogprobSemantics(precision=None)})
+    assert Evidence.of(unknown, (), InMemory()).precision == "fp64"
+    assert Evidence.of(result, (), InMemory()).precision == "fp32"
+
+
 def test_runs_of_other_precision_are_not_unlike() -> None:
     assert LogprobSemantics(precision="4 decimals").unlike(LogprobSemantics()) == {}

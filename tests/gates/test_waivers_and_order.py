@@ -130,7 +130,8 @@ def test_a_header_inside_a_string_is_no_gate() -> None:
     assert table_lines(text, "gate") == (6, 9)
     assert line_of(text, ("gate", 1, "name")) == 10
     assert line_of(text, ("gate", 1, "bound")) == 9
-    assert line_of(text, ("gate", 7)) is None
+    assert line_of(text, ("gate", 2)) is None
+    assert line_of(text, ("schema",)) == 1
 
 
 def test_the_first_failed_stage_ends_the_sequence_and_totals_add_up(tmp_path: Path) -> None:
@@ -172,6 +173,10 @@ def test_totals_that_do_not_add_up_are_refused(tmp_path: Path) -> None:
 )
 def test_exit_codes_under_a_policy(code: int, inconclusive: bool, policy: str, zero: bool, expected: int) -> None:
     assert code_under(code, inconclusive, policy, zero) == expected
+
+
+def test_without_a_policy_the_verdict_has_its_own_code() -> None:
+    assert [code_under(code, True) for code in (0, 1, 5, 6)] == [0, 1, 5, 6]
 
 
 def test_the_command_line_shows_them(replaycheck: Callable[..., Any], tmp_path: Path) -> None:

@@ -45,8 +45,16 @@ def main() -> int:
         copy = Path(folder).resolve()
         for name in COPIED:
             (shutil.copytree if (ROOT / name).is_dir() else shutil.copy)(ROOT / name, copy / name)
-        command = [sys.executable, "-m", "tests.mutation.mutate", *sys.argv[1:], "--here", "--results", results.resolve()]
-        one_thread = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
+        command = [
+            sys.executable,
+            "-m",
+            "tests.mutation.mutate",
+            *sys.argv[1:],
+            "--here",
+            "--results",
+            results.resolve(),
+        ]
+        one_thread = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
         environment = os.environ | one_thread | {"PYTHONPATH": f"{copy}:{copy / 'kernels'}"}
         return subprocess.run(command, cwd=copy, env=environment, check=False).returncode
 

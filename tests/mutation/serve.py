@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from _pytest.runner import runtestprotocol
 
-from tests.mutation.changes import Mutant, mutants
+from tests.mutation.changes import Mutant
 from tests.mutation.child import KILLED, Child, fork
 from tests.mutation.reach import IMPORT, Reach, Watch
 from tests.mutation.results import Outcome, Results

@@ -79,4 +79,4 @@ def forget(root: Path, mutant: Mutant) -> None:
     for name in [name for name in sys.modules if name.split(".")[0] in OURS]:
         # Python imports this process's own driver by these names, too; what runs keeps what it has.
         del sys.modules[name]
-    sys.meta_path.insert(0, Finder(root, mutant))  # type: ignore[arg-type]
+    sys.meta_path.insert(0, Finder(root, mutant))

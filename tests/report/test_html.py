@@ -23,6 +23,7 @@ from replaycheck.report.saved import load
 from replaycheck.report.write import write_all
 from replaycheck.schema.environment import TextKind
 from replaycheck.schema.frames import to_arrow
+from replaycheck.schema.gaps import Where
 from replaycheck.schema.result import Finding
 from replaycheck.schema.tables import TABLES
 
@@ -139,8 +140,19 @@ def test_the_first_finding_links_to_the_tokens_of_its_divergence(write_run: Writ
     run = write_run(fault=True)
     code = read_result(Run(run)).findings[0].code
     html = page(run)
-    (target,) = re.findall(rf'<a href="#({code}-trace-\d+-turn-1)">', html)
+    (target,) = re.findall(rf'<a href="#({code}-trace-\d+-turn-1-tokens)">', html)
     assert html.count(f'id="{target}"') == 1
+    assert html.count(f'id="{target.removesuffix("-tokens")}"') == 1, "the finding itself"
+    ids = re.findall(r' id="([^"]*)"', re.sub(r"<svg.*?</svg>", "", html, flags=re.DOTALL))
+    assert len(ids) == len(set(ids))
+
+
+def test_every_finding_has_an_anchor_with_its_trace_and_turn(write_run: Write) -> None:
+    first = Finding(code="RC110", title="t", sentence="s", evidence=(), reproduce="r")
+    placed = first.model_copy(update={"code": "RC908", "place": Where(trace="17", branch=0, turn=3, position=9)})
+    html = page(write_run(fault=True, findings=(first, placed)))
+    assert html.count('id="RC908-trace-17-turn-3"') == html.count('id="RC908"') == 1
+    assert re.search(rf'id="{first.code}-trace-\d+-turn-1"', html), "in no one trace: where the run parts first"
 
 
 def test_two_environments_are_compared_and_times_are_not(write_run: Write) -> None:

@@ -33,7 +33,7 @@ def test_the_terminal_gives_verdict_evidence_matrix_finding_gates_and_path(write
     assert "288 of 288 expected hits proven" in text
     assert re.search(r"FAIL +fp32 +exact +split-rounded, warm", text)
     assert re.search(r"same +bf16 +exact", text)
-    assert "rounded to bf16 before they were stored" in " ".join(text.split())
+    assert "RC101 extra rounding through bf16 before the store. In the fp32 and fp16 pools" in " ".join(text.split())
     assert re.search(r"fail warm-is-split-rounded: value [\d,]+, bound 0", text)
     assert "replaycheck run quick --seed 0 --fault bf16-snapshot" in text
     assert str(run / "report.html") in text

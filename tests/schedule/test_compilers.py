@@ -141,6 +141,12 @@ def test_cold_computes_each_prompt_from_zero_and_cuts_only_where_kernels_change(
     assert any(plan.start for plan in schedule.requests), "nothing would have been cut"
 
 
+def test_a_cold_schedule_has_the_null_slot_and_one_more() -> None:
+    schedule = compile_schedule(fork(), arm(Compiler.COLD))
+    assert schedule.slots == 2
+    assert {row.destination for row in rows(schedule)} == {row.source for row in rows(schedule)} == {1}
+
+
 def test_unlike_kernels_run_two_tracks_and_the_history_track_stores() -> None:
     schedule = compile_schedule(fork(), arm(Compiler.WARM, "grid64", (RECURRENT, CHUNK)))
     first = next(step for step in schedule.steps if isinstance(step, Compute)).rows

@@ -9,7 +9,8 @@ import pytest
 
 from replaycheck.errors import ExitCode, UsageError
 from replaycheck.model.folder import SHIPPED_CONFIG
-from replaycheck.schedule.parallel import Cut, Geometry, fitting_degrees, geometry_of, plan_ranks
+from replaycheck.schedule import parallel_checks
+from replaycheck.schedule.parallel import Cut, Geometry, ParallelPlan, fitting_degrees, geometry_of, plan_ranks
 from replaycheck.schedule.parallel_checks import GEOMETRIES, check_sharding_plans, problems_of_sharding
 from tests.schedule.parallel_faults import LOCAL, PlanFault, sum_backwards
 
@@ -105,6 +106,8 @@ def test_the_oracle_sees_order_owners_groups_and_replicas() -> None:
     assert "order (1, 0)" in problems_of_sharding(sum_backwards(plan, UNEQUAL), UNEQUAL)[0]
     assert "value_heads [0, 1, 2, 3, 0, 1, 2, 3] of the ranks" in problems(value_heads=(0, 4))
     assert "rank 1: value head 0 reads key head 0 of another rank" in problems(value_heads=(0, 4))
+    assert "rank 1: value head 3 reads key head 1 of another rank" in problems(value_heads=(3, 8))
+    assert "inner [0, 1, 2, 3, 4, 5, 6, 7, 8] of the ranks aren't 0 to 11, each once" in problems(inner=(6, 9))
     assert "rank 1: kda.f_a must be on every rank" in problems(cuts={**second.cuts, "kda.f_a": Cut(0, ((0, 1),))})
     assert "rank 1: kda.b must be cut by head" in problems(cuts={**second.cuts, "kda.b": None})
     assert "kda.A_log has 3 elements; 4 are needed" in problems(cuts={**second.cuts, "kda.A_log": Cut(0, ((4, 7),))})
@@ -115,6 +118,29 @@ def test_rows_for_the_probe_are_exact() -> None:
     assert [row.name for row in rows] == [f"sharding: {name}" for name in GEOMETRIES]
     assert all(row.exact for row in rows)
     assert rows[1].sentence == "at degrees 1, 2, 4, 8 each rank has the parts of its heads, and no other"
+
+
+def test_a_row_for_the_probe_names_the_first_degree_that_is_cut_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(geometry: Geometry, degree: int) -> ParallelPlan:
+        return LOCAL["conv_state_contiguous"](plan_ranks(geometry, degree), geometry)
+
+    monkeypatch.setattr(parallel_checks, "plan_ranks", wrong)
+    rows = {row.name: row for row in check_sharding_plans()}
+    conv = rows["sharding: conv of 4 + 4 + 8"]
+    assert not conv.exact
+    assert conv.sentence == (
+        "rank 0: element 2 of state.conv is q of head 1, channel 0; k of head 0, channel 0 is needed"
+    )
+    assert conv.values == {"degree": 2}  # one rank has everything, whatever the ranges
+
+
+def test_the_geometry_of_a_checkpoint_has_its_widths_and_no_mla_heads_without_mla_layers() -> None:
+    found = geometry_of(SHIPPED_CONFIG)
+    assert found.mla_expanded == SHIPPED_CONFIG.qk_nope_head_dim + SHIPPED_CONFIG.v_head_dim
+    assert (found.mla_key, found.mla_value) == (SHIPPED_CONFIG.qk_head_dim, SHIPPED_CONFIG.v_head_dim)
+    kda_alone = replace(SHIPPED_CONFIG, layer_kinds=("kda",) * SHIPPED_CONFIG.num_layers)
+    assert geometry_of(kda_alone).mla_heads == 0
+    assert "MLA heads" not in geometry_of(kda_alone).counts()
 
 
 def test_a_degree_that_does_not_divide_is_refused_with_those_that_do() -> None:

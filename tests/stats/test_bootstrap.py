@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -107,6 +108,86 @@ def test_where_bca_is_not_defined_percentiles_are_taken() -> None:
     assert found.method == "clusters that occur, cluster bootstrap (percentile), 95%"
     assert found.value == 20
     assert found.high is not None and found.high < 20  # 20·(1 - 1/e) = 12.6 on average
+
+
+def test_each_cluster_is_drawn_as_often_as_any_other() -> None:
+    drawn = bootstrap._draws(lambda counts: counts, 5, 4000, 0)
+    assert drawn.shape == (4000, 5)
+    assert (drawn.sum(axis=1) == 5).all()
+    # A count is binomial, of 5 draws with a chance of 1/5: its standard deviation is 0.89, the mean's 0.014.
+    assert drawn.mean(axis=0) == pytest.approx(np.ones(5), abs=4 * 0.014)
+
+
+@pytest.mark.parametrize("batch", [1 << 22, 30])
+def test_each_cluster_is_left_out_once(monkeypatch: pytest.MonkeyPatch, batch: int) -> None:
+    monkeypatch.setattr(bootstrap, "_BATCH", batch)
+    left = bootstrap._left_out(lambda counts: counts, 7)
+    assert left.tolist() == (1 - np.eye(7)).tolist()
+
+
+def test_bca_levels_are_those_of_efrons_formula() -> None:
+    """From draws that are given, so that no Monte Carlo error hides a wrong constant; a tenth of them equal the value."""
+    rng = np.random.default_rng(7)
+    data = rng.lognormal(0, 1, 30)
+    value = float(data.mean())
+    drawn = np.append(rng.normal(value - 0.1, 0.3, 900), np.full(100, value))
+    levels, kind = bootstrap._bca(value, drawn, lambda counts: (counts * data).sum(1) / counts.sum(1), 30, 0.9)
+    bias = stats.norm.ppf(np.mean(drawn < value) + 0.05)
+    left_out = np.array([np.delete(data, at).mean() for at in range(30)])
+    pull = left_out.mean() - left_out
+    skew = np.sum(pull**3) / (6 * np.sum(pull**2) ** 1.5)
+    shifted = bias + stats.norm.ppf([0.05, 0.95])
+    assert kind == "BCa"
+    assert levels == pytest.approx(stats.norm.cdf(bias + shifted / (1 - skew * shifted)).tolist(), rel=1e-9)
+
+
+def percentiles(statistic: Callable[[bootstrap.Counts], np.ndarray], clusters: int = 20) -> None:
+    found = cluster_bootstrap(statistic, clusters, "it", 0.9)
+    drawn = bootstrap._draws(statistic, clusters, 2000, 0)
+    assert found.method == "it, cluster bootstrap (percentile), 90%"
+    assert (found.low, found.high) == pytest.approx(tuple(np.quantile(drawn, [0.05, 0.95])), rel=1e-12)
+
+
+def test_percentiles_are_taken_where_every_draw_lies_on_one_side() -> None:
+    percentiles(lambda counts: (counts > 0).sum(axis=1) * 1.0)
+    percentiles(lambda counts: -(counts > 0).sum(axis=1) * 1.0)
+
+
+@pytest.mark.parametrize("sign", [-1, 1], ids=["skewed to the left", "skewed to the right"])
+@pytest.mark.parametrize("shift", [-1.5, 0.5], ids=["all below", "all above"])
+def test_a_bias_that_would_be_infinite_is_not_corrected(shift: float, sign: int) -> None:
+    data = sign * np.random.default_rng(7).lognormal(0, 1, 30)
+    drawn = data.mean() + shift + np.random.default_rng(8).random(100)
+    found = bootstrap._bca(float(data.mean()), drawn, lambda counts: (counts * data).sum(1) / counts.sum(1), 30, 0.9)
+    assert found == ([pytest.approx(0.05), pytest.approx(0.95)], "percentile")
+
+
+def test_percentiles_are_taken_where_leaving_out_a_cluster_shows_no_skew() -> None:
+    """A cluster that is drawn twice: no cluster left out makes that happen, but draws do."""
+    percentiles(lambda counts: (counts[:, 0] > 1) * 1.0)
+
+
+def test_percentiles_are_taken_where_a_cluster_left_out_has_no_number() -> None:
+    def statistic(counts: bootstrap.Counts) -> np.ndarray:
+        value = counts @ np.arange(20.0)
+        value[(counts == 0).sum(axis=1) == 1] = np.inf  # no draw of 20 misses exactly one: seldom enough
+        return value
+
+    with np.errstate(invalid="ignore"):
+        percentiles(statistic)
+
+
+def test_a_correction_that_turns_the_tail_round_is_not_made() -> None:
+    """One cluster outweighs all others: skew · shifted is 1 or more, where the formula has its pole."""
+    data = np.append(np.zeros(5), 1.0)
+    drawn = np.append(np.full(9999, 0.9), 1.1)
+    levels, kind = bootstrap._bca(1.0, drawn, lambda counts: counts @ data, 6, 0.999999)
+    assert (levels, kind) == ([pytest.approx(5e-7), pytest.approx(1 - 5e-7)], "percentile")
+
+
+def test_two_clusters_have_an_interval() -> None:
+    found = ratio_of_means(np.array([1.0, 2.0]), np.ones(2))
+    assert (found.n, found.low, found.high) == (2, pytest.approx(1), pytest.approx(2))
 
 
 def test_groups_left_out_estimate_the_same_skew(monkeypatch: pytest.MonkeyPatch) -> None:

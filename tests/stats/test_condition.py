@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from replaycheck.errors import InternalError
 from replaycheck.stats.condition import DRAWS, Kind, classify, condition_of, p_explained
@@ -62,6 +63,13 @@ def test_a_run_without_fault_is_rarely_suspected() -> None:
 def test_where_the_state_does_not_matter_any_difference_is_suspicious() -> None:
     assert p_explained(np.array([0.0, 1e-9]), np.zeros(2), ERROR).tolist() == [1, 0]
     assert classify(np.array([0.0, 1.0]), np.zeros(2), ERROR, large=0.5).tolist() == [Kind.SMALL, Kind.SUSPICIOUS]
+
+
+def test_as_large_as_the_floor_is_small_and_one_large_difference_is_tested_at_the_full_level() -> None:
+    p_is_4_percent = stats.t.isf(0.02, DRAWS) * ERROR
+    d = np.array([0.5 * ERROR, p_is_4_percent])
+    assert classify(d, np.ones(2), ERROR, large=0.5 * ERROR).tolist() == [Kind.SMALL, Kind.SUSPICIOUS]
+    assert classify(np.append(d, p_is_4_percent), np.ones(3), ERROR, large=0.5 * ERROR)[1] == Kind.ILL_CONDITIONED
 
 
 @pytest.mark.parametrize("size", [np.ones(3), np.zeros(2), -np.ones(2)])

@@ -7,7 +7,9 @@ import pytest
 from statsmodels.stats.weightstats import DescrStatsW, ttost_paired
 
 from replaycheck.errors import InternalError
+from replaycheck.stats import equivalence
 from replaycheck.stats.equivalence import Reading, no_worse, tost, tost_ratio
+from replaycheck.stats.estimate import Estimated
 
 
 def test_tost_has_the_p_and_the_interval_of_statsmodels() -> None:
@@ -35,6 +37,7 @@ def test_tost_has_the_p_and_the_interval_of_statsmodels() -> None:
         ([], Reading.INCONCLUSIVE),
         ([0.0, 0.0], Reading.EQUIVALENT),
         ([1.0, 1.0], Reading.DIFFERENT),  # on the margin isn't inside
+        ([-1.0, -1.0], Reading.DIFFERENT),
     ],
 )
 def test_four_readings(values: list[float], reading: Reading) -> None:
@@ -52,6 +55,29 @@ def test_the_reading_follows_p_exactly() -> None:
         found = tost_ratio(rng.exponential(1, 40), rng.exponential(1, 40), 1.5)
         assert found.p is not None
         assert (found.reading is Reading.EQUIVALENT) == (found.p < 0.05)
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.0, 2.0), (-2.0, 0.0)])
+def test_an_interval_that_ends_at_no_difference_holds_it(low: float, high: float) -> None:
+    found = Estimated(low / 2 + high / 2, 9, "an interval", low, high)
+    assert equivalence._read(found, -1.0, 0.0, 1.0) is Reading.INCONCLUSIVE
+
+
+def test_of_a_ratio_1_is_no_difference() -> None:
+    floor = np.random.default_rng(5).uniform(0.9, 1.1, 40)
+    noise = np.random.default_rng(6).normal(0, 0.15, 40)
+    assert tost_ratio(1.4 * floor + noise, floor, 1.4).reading is Reading.UNDECIDED
+    assert tost_ratio(1.0 * floor + 8 * noise, floor, 1.2).reading is Reading.INCONCLUSIVE
+
+
+def test_a_ratio_carries_its_margins_and_what_its_power_depends_on() -> None:
+    values, floor = np.random.default_rng(7).exponential(1, (2, 30))
+    found = tost_ratio(values, floor, 1.5)
+    assert (found.low_margin, found.high_margin) == (1 / 1.5, 1.5)
+    assert found.room == pytest.approx(floor.mean() * 0.5)
+    assert found.spread == pytest.approx((values - 1.5 * floor).std(ddof=1))
+    nothing = tost_ratio(values[:0], floor[:0], 1.5)
+    assert (nothing.room, nothing.spread, nothing.p) == (0, None, None)
 
 
 def test_the_size_on_the_margin_is_alpha() -> None:
@@ -85,6 +111,19 @@ def test_no_worse_says_yes_no_and_cannot_tell() -> None:
     assert no_worse(values, 1.0).holds is None  # exactly on the bound: neither under nor above
 
 
+def test_a_p_equal_to_alpha_is_enough() -> None:
+    values = np.array([0.9, 1.0, 1.1, 1.0])
+    under, above = no_worse(values, 1.03), no_worse(values, 0.97)
+    assert under.p is not None and above.p_worse is not None
+    assert no_worse(values, 1.03, under.p).holds is True
+    assert no_worse(values, 0.97, above.p_worse).holds is False
+
+
+def test_values_on_the_bound_are_neither_under_nor_above() -> None:
+    found = no_worse(np.full(4, 2.0), 2.0)
+    assert (found.p, found.p_worse, found.holds) == (1, 1, None)
+
+
 def test_no_worse_is_half_of_tost() -> None:
     values = np.random.default_rng(4).normal(0.3, 1, 30)
     both, one = tost(values, 0.5), no_worse(values, 0.5)
@@ -104,6 +143,11 @@ def test_a_margin_must_be_a_positive_number(margin: float) -> None:
         tost(np.zeros(4), margin)
     with pytest.raises(InternalError, match="above 1"):
         tost_ratio(np.ones(4), np.ones(4), margin)
+
+
+def test_a_factor_of_1_allows_nothing() -> None:
+    with pytest.raises(InternalError, match="above 1"):
+        tost_ratio(np.ones(4), np.ones(4), 1)
 
 
 def test_two_traces_have_a_spread_and_one_has_none() -> None:

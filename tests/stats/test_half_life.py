@@ -70,6 +70,14 @@ def test_measured_curves_halve_about_as_fast_as_the_decays_say(
     assert found is not None and found / (math.log(2) / decay) == pytest.approx(ratio, abs=0.02)
 
 
-def test_too_many_points_are_refused() -> None:
+def test_two_points_have_a_rate_and_a_constant_has_no_half_life() -> None:
+    assert half_life(decay_rate(np.array([1.0, 0.5]), np.arange(2.0))).value == pytest.approx(1)
+    flat = decay_rate(np.ones(5), np.arange(5.0))
+    assert (flat.value, half_life(flat).value) == (0, None)
+
+
+def test_too_many_points_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InternalError, match="average by offset"):
         decay_rate(np.ones(MOST_POINTS + 1), np.arange(MOST_POINTS + 1.0))
+    monkeypatch.setattr("replaycheck.stats.half_life.MOST_POINTS", 9)
+    assert decay_rate(np.ones(9), np.arange(9.0)).n == 9

@@ -72,7 +72,7 @@ def test_a_mean_carries_its_interval_n_and_method() -> None:
     assert (found.low, found.high) == cluster_t(values)
     assert (found.value, found.n, found.method) == (values.mean(), 12, "cluster-t, 95%")
     assert mean_of(np.array([2.0])).low is None
-    assert mean_of(np.array([])).value is None
+    assert (mean_of(np.array([])).value, mean_of(np.array([])).n) == (None, 0)
 
 
 def test_a_rate_of_nothing_in_ten_still_allows_26_percent() -> None:
@@ -82,6 +82,7 @@ def test_a_rate_of_nothing_in_ten_still_allows_26_percent() -> None:
     assert stats.binomtest(0, 10).proportion_ci(0.95).high == pytest.approx(0.308, abs=5e-4)
     assert "one-sided" in found.method
     assert "two-sided" in rate(1, 10).method
+    assert rate(1, 10).value == 0.1
 
 
 def test_fieller_holds_the_ratios_that_a_t_test_does_not_reject() -> None:
@@ -92,11 +93,20 @@ def test_fieller_holds_the_ratios_that_a_t_test_does_not_reject() -> None:
     for edge in (found.low, found.high):
         assert stats.ttest_1samp(a - edge * b, 0).pvalue == pytest.approx(0.05, rel=1e-6)
     assert stats.ttest_1samp(a - (found.low + found.high) / 2 * b, 0).pvalue > 0.05
+    assert found.value == a.mean() / b.mean()
+
+
+def test_fieller_of_two_clusters_has_an_interval_and_of_one_a_value_alone() -> None:
+    two = fieller(np.array([4.0, 4.2]), np.array([2.0, 2.0]), 0.5)
+    assert two.low is not None and two.high is not None and two.low < 2.05 < two.high
+    one = fieller(np.array([3.0]), np.array([2.0]))
+    assert (one.value, one.n, one.low, one.high) == (1.5, 1, None, None)
+    assert fieller(np.array([]), np.array([])).value is None
 
 
 def test_fieller_of_a_denominator_that_may_be_zero_has_no_end() -> None:
     a, b = np.ones(6), np.array([1.0, -1, 1, -1, 1, -0.5])
-    assert (fieller(a, b).low, fieller(a, b).high) == (None, None)
+    assert (fieller(a, b).value, fieller(a, b).low, fieller(a, b).high) == (pytest.approx(12), None, None)
     assert fieller(a, np.zeros(6)).value is None
     with pytest.raises(InternalError, match="can't be paired"):
         fieller(a, b[:5])

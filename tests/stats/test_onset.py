@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.signal import lfilter
+from scipy.stats import norm
 
 from replaycheck.errors import InternalError
-from replaycheck.stats.onset import Onset, find_onset, place
+from replaycheck.stats.onset import MAD_TO_SIGMA, Onset, find_onset, place
 from replaycheck.stats.onset import _path as path
 
 
@@ -33,6 +34,43 @@ def test_the_sums_are_pages_recursion() -> None:
         total = max(0.0, total + score - 0.5)
         expected.append(total)
     assert np.allclose(path(scores, 0.5), expected, atol=1e-12)
+
+
+def test_a_sum_begins_with_the_first_score() -> None:
+    assert path(np.array([2.0, 2.0, -9.0, 1.0]), 0.5).tolist() == [1.5, 3.0, 0.0, 0.5]
+
+
+QUIET = np.repeat([-1.0, 0.0, 1.0], [10, 41, 49])
+"""Scores of -0.67, 0 and 0.67 with a mean of 0.26: centred, none exceeds the drift, so no sum ever leaves 0."""
+
+
+def test_a_control_that_never_leaves_0_has_the_threshold_0_and_a_trace_like_it_no_onset() -> None:
+    assert find_onset(QUIET, QUIET) is None
+    found = find_onset(np.where(np.arange(40) < 7, 0.0, 9.0), QUIET)
+    assert found is not None
+    assert (found.position, found.alarm, found.threshold) == (7, 7, 0)
+
+
+def test_a_score_counts_at_most_4_spreads() -> None:
+    found = find_onset(np.where(np.arange(40) == 7, 1e6, 0.0), QUIET)
+    assert found is not None
+    assert found.score == pytest.approx(4 - 0.39 / 1.4826 - 0.5)
+
+
+def test_the_mad_of_normal_scores_is_turned_into_their_deviation() -> None:
+    assert pytest.approx(1 / norm.ppf(0.75), rel=1e-4) == MAD_TO_SIGMA
+
+
+def test_the_onset_is_placed_with_half_the_shift() -> None:
+    """Three tokens of a score of 1.2 before a shift of 3: the drift of 0.5 would begin with them, one of 1.4 doesn't."""
+    control = np.random.default_rng(5).normal(size=4096)
+    spread = 1.4826 * np.median(np.abs(control - np.median(control)))
+    values = np.full(200, np.median(control))
+    values[97:100] += 1.2 * spread
+    values[100:] += 3 * spread
+    found = find_onset(values, control)
+    assert found is not None
+    assert found.position == 100
 
 
 def test_an_onset_at_512_is_found_there() -> None:

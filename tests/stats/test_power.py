@@ -26,7 +26,7 @@ def test_power_is_what_a_simulation_finds(n: int, difference: float) -> None:
 
 
 def test_power_of_no_worse_is_that_of_statsmodels() -> None:
-    for n, effect in [(5, 0.3), (30, 0.5), (200, 0.1)]:
+    for n, effect in [(2, 3.0), (5, 0.3), (30, 0.5), (200, 0.1)]:
         theirs = TTestPower().power(effect, n, 0.05, alternative="larger")
         assert no_worse_power(n, effect, 1) == pytest.approx(float(theirs), rel=1e-6)
     assert traces_for_no_worse(0.5, 1) == int(np.ceil(TTestPower().solve_power(0.5, None, 0.05, 0.8, "larger")))
@@ -55,8 +55,21 @@ def test_plans_out_of_reach_and_the_ends() -> None:
     assert (tost_power(1, 1, 1), no_worse_power(1, 1, 1)) == (0, 0)
     assert (tost_power(2, 1, 0), tost_power(2, 1, 0, difference=1)) == (1, 0)
     assert traces_for_tost(1, 0) == 2
-    with pytest.raises(InternalError, match="between 0 and 1"):
-        traces_for_tost(1, 1, power=1)
+    assert (no_worse_power(2, 1, 0), no_worse_power(2, 1, 0, value=1)) == (1, 0)
+    for power in (0, 1):
+        with pytest.raises(InternalError, match="between 0 and 1"):
+            traces_for_tost(1, 1, power=power)
+
+
+def test_what_lies_on_the_margin_is_out_of_reach_however_little_power_is_asked_for() -> None:
+    assert traces_for_tost(0.5, 1, power=0.01, difference=0.5) is None
+    assert traces_for_tost(0.5, 1, power=0.01, difference=-0.5) is None
+    assert traces_for_no_worse(0.5, 1, power=0.01, value=0.5) is None
+
+
+def test_only_the_distance_from_the_bound_in_spreads_counts() -> None:
+    assert no_worse_power(9, 5, 4, value=2) == pytest.approx(no_worse_power(9, 0.75, 1), rel=1e-12)
+    assert tost_power(9, 4, 4, difference=1) == pytest.approx(tost_power(9, 1, 1, difference=0.25), rel=1e-12)
 
 
 def test_a_size_that_was_planned_from_a_ratio_reaches_its_power() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from replaycheck.errors import InternalError
+from replaycheck.errors import InternalError, UsageError
 from replaycheck.stats.precision import LogprobPrecision, detect, refusal
 
 LOGPROB = -np.random.default_rng(0).exponential(3, 400)
@@ -50,6 +50,10 @@ def test_four_decimals_of_one_side_cost_4e_10_on_average() -> None:
         (np.round(LOGPROB, 2), "2 decimals"),
         (np.round(LOGPROB, 4).astype(np.float32).astype(float), "4 decimals"),
         (np.append(np.round(LOGPROB, 3), [-np.inf, np.nan]), "3 decimals"),
+        (np.round(LOGPROB, 10), "10 decimals"),
+        (np.round(LOGPROB, 11), "fp64"),  # as good as float64
+        ((np.round(LOGPROB % 1 - 2, 6)).astype(np.float32).astype(float), "6 decimals"),
+        (2.0**20 + np.arange(100), "fp32"),  # its step is an eighth: whole numbers are one value in eight
         (np.array([]), "fp64"),
     ],
 )
@@ -74,8 +78,30 @@ def test_a_bound_under_the_floor_is_refused_and_one_on_it_is_not(metric: str) ->
     floor = {"dlogp": 1e-4, "k3": 5e-9, "k3_mean": 1e-8 / 12}[metric]
     assert refusal(floor * (1 + 1e-9), metric, precision) == ""  # type: ignore[arg-type]
     assert refusal(0.0, metric, precision) == ""  # type: ignore[arg-type]
-    said = refusal(floor / 2, metric, precision)  # type: ignore[arg-type]
+    said = refusal(floor * (1 - 1e-9), metric, precision)  # type: ignore[arg-type]
     assert "log-probabilities in 4 decimals can't show less than" in said
+    assert "at |log p| = 20;" in said
+
+
+def test_the_floor_itself_is_a_bound_that_can_be_shown() -> None:
+    precision = LogprobPrecision("bf16")
+    assert refusal(precision.dlogp_floor(), "dlogp", precision) == ""
+
+
+@pytest.mark.parametrize("said", ["fp64", "fp32", "fp16", "bf16", "0 decimals", "4 decimals"])
+def test_a_precision_is_read_back_as_it_was_written(said: str) -> None:
+    assert str(LogprobPrecision.parse(said)) == said
+
+
+@pytest.mark.parametrize("said", ["fp8", "", "4", "4 places", "four decimals", "decimals"])
+def test_another_precision_is_refused(said: str) -> None:
+    with pytest.raises(UsageError, match=r"allowed are .*'fp64'.* and 'N decimals'"):
+        LogprobPrecision.parse(said)
+
+
+def test_at_a_size_of_0_nothing_is_rounded_but_decimals() -> None:
+    assert LogprobPrecision("fp32").step(0) == 0
+    assert LogprobPrecision("decimals", 3).step(0) == 1e-3
 
 
 def test_only_decimals_have_decimals() -> None:

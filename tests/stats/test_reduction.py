@@ -23,7 +23,7 @@ def test_traces_need_not_be_contiguous() -> None:
 def test_a_window_holds_the_restored_token_and_ends_before_its_width() -> None:
     offset = np.array([-1, 0, 63, 64, 0, 64])
     trace = np.array([0, 0, 0, 0, 2, 4])
-    assert as_dict(window_means(np.array([100.0, 1, 3, 100, 7, 100]), trace, offset, 64)) == {0: 2, 2: 7}
+    assert as_dict(window_means(np.array([100.0, 1, 3, 100, 7, 100]), trace, offset)) == {0: 2, 2: 7}
 
 
 def test_traces_of_a_cluster_count_once() -> None:

@@ -46,12 +46,26 @@ def test_neighbouring_numbers_are_told_apart() -> None:
     assert select(lambda: [np.array([high, low, high])], [0, 1]) == {0: low, 1: high}
 
 
+@pytest.mark.parametrize("bit", [0, 16, 32, 48])
+def test_numbers_whose_leading_bits_are_neighbours_are_told_apart(bit: int) -> None:
+    bits = np.float64(0.1).view(np.uint64) + np.arange(3, dtype=np.uint64) * np.uint64(1 << bit)
+    values = bits.view(np.float64)
+    assert select(lambda: [values[::-1]], [0, 1, 2]) == dict(enumerate(values.tolist()))
+
+
 def test_a_trace_counts_once_and_ten_of_one_cluster_count_once() -> None:
     means = ClusterMeans()
     for cluster, mean in [("c", 1.0), ("c", 5.0), ("d", 3.0)]:
         means.add(cluster, mean)
     assert means.finish().tolist() == [3, 3]
     assert ClusterMeans().finish().tolist() == []
+
+
+def test_a_tiny_mean_is_kept() -> None:
+    means = ClusterMeans()
+    for cluster in ("a", "b"):
+        means.add(cluster, 1e-20)
+    assert means.finish().tolist() == [1e-20, 1e-20]
 
 
 def test_cluster_means_are_exact_but_for_the_last_bits() -> None:

@@ -18,7 +18,7 @@ def test_the_sign_test_is_statsmodels_exact_mcnemar() -> None:
 
 def test_five_to_nothing_is_one_in_sixteen() -> None:
     assert sign_test(5, 0).p == pytest.approx(2 / 32)
-    assert sign_test(0, 0).p == 1
+    assert sign_test(0, 0) == SignTest(0, 0, 0, 0, 1)
 
 
 def test_ties_are_counted_and_do_not_vote() -> None:
@@ -40,6 +40,7 @@ def test_which_arm_parted_first() -> None:
         (10, no, 9, yes, "undecided"),  # b might have parted at 10 or later, or never
         (9, yes, 10, no, "undecided"),
         (30, yes, 10, no, "b"),
+        (10, yes, 10, no, "b"),
         (10, yes, 30, yes, "undecided"),
     ]
     for a, a_censored, b, b_censored, who in cases:

@@ -114,9 +114,25 @@ def test_when_all_have_parted_the_upper_side_is_that_of_the_step_before() -> Non
     assert share(survival(np.array([5, 5]), np.zeros(2, bool)), 9) == (0, 0, pytest.approx(1 - 0.05**0.5))
 
 
+def test_half_of_the_branches_have_parted_when_the_share_is_exactly_a_half() -> None:
+    assert survival(np.array([3, 8]), np.zeros(2, bool)).median() == 3
+
+
+def test_a_restricted_mean_is_known_beyond_the_last_divergence_if_all_have_parted() -> None:
+    found = survival(np.array([1, 2, 3]), np.zeros(3, bool)).restricted_mean_estimate(10)
+    assert (found.value, found.n) == (2, 3)
+
+
+def test_the_interval_of_a_restricted_mean_stays_between_0_and_the_horizon() -> None:
+    early = survival(np.array([1, 1, 100]), np.zeros(3, bool)).restricted_mean_estimate(100)
+    late = survival(np.array([1, 100, 100, 100]), np.array([False, True, True, True])).restricted_mean_estimate(100)
+    assert early.low == 0 and early.high is not None and early.high < 100
+    assert late.high == 100 and late.low is not None and late.low > 0
+
+
 def test_a_restricted_mean_beyond_every_case_is_not_given() -> None:
     found = survival(np.array([10, 20]), np.array([False, True])).restricted_mean_estimate(21)
-    assert found.value is None
+    assert (found.value, found.n) == (None, 2)
     assert "the longest has 20" in found.method
     assert survival(np.array([10, 20]), np.array([False, True])).restricted_mean_estimate(20).value == 15
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from scipy.stats import ks_2samp
+from scipy.stats import chi2_contingency, ks_2samp
 
 from replaycheck.stats.two_samples import compare_kinds, compare_numbers
 
@@ -37,6 +37,16 @@ def test_kinds_are_compared_by_total_variation() -> None:
     assert found.p is not None
     assert found.p < 1e-3
     assert compare_kinds(Counter(a=5), Counter(a=9)).p is None, "one kind leaves nothing to test"
+
+
+def test_a_kind_with_equal_counts_in_unequal_samples_counts() -> None:
+    found = compare_kinds(Counter(a=10, b=10), Counter(a=10, b=30))
+    assert (found.distance, found.n_source, found.n_drawn) == (0.25, 20, 40)
+    assert found.p == pytest.approx(chi2_contingency([[10, 10], [10, 30]]).pvalue)
+
+
+def test_the_smallest_samples_have_the_p_of_scipy() -> None:
+    assert compare_numbers({1: 1}, {1: 1, 2: 1}).p == pytest.approx(ks_2samp([1], [1, 2], method="asymp").pvalue)
 
 
 def test_an_empty_sample_says_nothing() -> None:

@@ -23,7 +23,8 @@ class WireFaults:
     dies: the connection is closed without an answer. stalls: seconds of silence. truncates: half of the body. status: an
     error of that number. other_prompt: the answer is to another prompt. choices: two of them, out of order. nan, null:
     instead of the log-probabilities. fewer: none of them. no_top: an empty list beside 0.0. positive: one above 0.
-    version: another one, at /version and as the fingerprint of each answer. oversize: bytes of padding. not_json: an HTML page. redirect: to another place.
+    version: another one, at /version and as the fingerprint of each answer. oversize: bytes of padding. not_json: an HTML
+    page. redirect: to another place.
     """
 
     after: int = 0
@@ -99,7 +100,8 @@ class ToyServer:
         self.completions = 0
         self.lock = threading.Lock()
         self.inside, self.gather = Inside(), gather
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self.handler = _handler(self)
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self.handler)
         self._server.daemon_threads = True
 
     @property
@@ -251,6 +253,10 @@ def _handler(toy: ToyServer) -> type[BaseHTTPRequestHandler]:
                 self._send({"version": changed or "0.5.23", "page_size": 1, "mamba_ssm_dtype": "float32"})
             elif self.path == "/get_model_info" and not toy.plain:
                 self._send({"model_path": toy.name})
+            elif self.path == "/flush_cache" and not toy.plain:
+                with toy.lock:
+                    toy.engine.cache.states.clear()
+                self._raw(b"Cache flushed.\n", 200, {})
             else:
                 self._send({"error": "not found"}, 404)
 
@@ -270,7 +276,7 @@ def _handler(toy: ToyServer) -> type[BaseHTTPRequestHandler]:
             return toy.inside.go(id(self))
 
         def _post(self, asked: dict[str, Any]) -> None:
-            if self.path in ("/reset_prefix_cache", "/flush_cache") and not toy.plain:
+            if self.path == "/reset_prefix_cache" and not toy.plain:
                 toy.engine.cache.states.clear()
                 self._send({"success": True})
             elif self.path == "/v1/completions":

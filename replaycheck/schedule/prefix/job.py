@@ -112,8 +112,6 @@ class Piece:
 class PrefixCache(ABC):
     """What every cache does in the same way; a policy fills in the rest."""
 
-    #: slots that a request has of its own beside the working slot
-    buffers = 0
     #: tokens of a block: the running state moves to another slot at each block end; None: it stays where it is
     block: int | None = None
 

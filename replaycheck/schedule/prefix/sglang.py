@@ -72,8 +72,6 @@ class NoBufferCache(RadixCache):
 class ExtraBufferCache(RadixCache):
     """States on grids, through two slots that a request has beside its working slot."""
 
-    buffers = 2
-
     def __init__(self, policy: SglangPolicy) -> None:
         super().__init__(policy)
         self._next: dict[int, int] = {}

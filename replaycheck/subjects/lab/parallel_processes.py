@@ -20,6 +20,7 @@ from torch import Tensor, distributed
 
 from replaycheck.compare.record import ArmRecording
 from replaycheck.errors import EngineEnvironmentError
+from replaycheck.processes import end_with_the_parent
 from replaycheck.schedule.compile import compile_schedule
 from replaycheck.schedule.parallel import ParallelPlan
 from replaycheck.schema.arm import Arm
@@ -96,7 +97,7 @@ def run_ranks(task: RankTask) -> list[list[ArmRecording]]:
         )
     with (
         TemporaryDirectory(prefix="replaycheck-ranks-") as folder,
-        ProcessPoolExecutor(task.degree, mp_context=get_context("spawn")) as pool,
+        ProcessPoolExecutor(task.degree, mp_context=get_context("spawn"), initializer=end_with_the_parent) as pool,
     ):
         ranks = [pool.submit(_run_rank, task, plan, rank, f"{folder}/meeting") for rank in range(task.degree)]
         try:

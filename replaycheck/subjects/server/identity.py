@@ -1,9 +1,9 @@
 """Whether it is still the same engine, where all that can be asked is a plain OpenAI-compatible endpoint.
 
 Two things may tell. Each completion has ``model``, maybe a ``system_fingerprint``, and a ``server`` header. Between groups
-``/v1/models`` has an entry of the model, and ``/version`` may be there. What is said at the start is recorded; another value,
-or none where there was one, is another engine, and what was recorded is of two. ``created`` is only a sign where it stands
-still: vLLM and llama.cpp's server write the time of the request there.
+``/v1/models`` has an entry of the model, and ``/version`` may be there. What is said at the start is recorded; another
+value, or none where there was one, is another engine, and what was recorded is of two. ``created`` is only a sign where it
+stands still: vLLM and llama.cpp's server write the time of the request there.
 """
 
 from __future__ import annotations

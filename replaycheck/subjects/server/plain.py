@@ -98,8 +98,8 @@ class PlainSubject:
 
     def _not_seen(self) -> list[str]:
         found = [
-            "token ids (tokens are known by their texts, and two that share one are taken for one), states, logits, so no KL "
-            "and no equal bits",
+            "token ids (tokens are known by their texts, and two that share one are taken for one), states, logits, so no "
+            "KL and no equal bits",
             "the dtype of the recurrent states"
             if self._settings.pool is None
             else str(StateDtype(asked=self._settings.pool, in_use=None)),

@@ -1,7 +1,8 @@
 """SGLang's own API: ``/generate`` with ids, hits in ``meta_info.cached_tokens``, ``/flush_cache`` between the arms.
 
-Fields as SGLang's own tests use them (``sglang/test/kl_test_utils.py`` of its 0.5.23 wheel). There is no salt, so a cold
-request flushes the cache first, which the server does only while it is idle: nothing else may use it during a run.
+Fields as SGLang 0.5.17 sent them on an H200 (tests/subjects/server/test_sglang_recorded.py has the exchange). There is no
+salt, so a cold request flushes the cache first, which the server does only while it is idle: nothing else may use it during
+a run.
 """
 
 from __future__ import annotations
@@ -56,10 +57,8 @@ class SglangEngine:
         self._learnt = Learnt(found.reports, self._settings.page, found.not_seen)
 
     def facts(self) -> Facts:
-        """From /get_server_info and /get_model_info."""
-        info, model = self._client.get("/get_server_info"), self._client.get("/get_model_info")
-        if not isinstance(info, dict) or not isinstance(model, dict):
-            raise ServerFault(f"{self._client.url}/get_server_info: no object came back; is this an SGLang server?")
+        """From /server_info and /model_info."""
+        info, model = self._said("server_info"), self._said("model_info")
         wanted, said = self._settings.pool, DTYPES.get(str(info.get("mamba_ssm_dtype")))
         named = (
             "mamba_ssm_dtype",
@@ -91,13 +90,26 @@ class SglangEngine:
             ),
         )
 
+    def _said(self, what: str) -> Mapping[str, Any]:
+        """0.5.17 calls its first names, /get_server_info and /get_model_info, deprecated; older servers have no others."""
+        try:
+            said = self._client.get(f"/{what}")
+        except Refused as error:
+            if error.status != 404:
+                raise
+            said = self._client.get(f"/get_{what}")
+        if not isinstance(said, dict):
+            raise ServerFault(f"{self._client.url}/{what}: no object came back; is this an SGLang server?")
+        return said
+
     def _policy(self, info: Mapping[str, Any]) -> SglangPolicy:
         said = str(info.get("mamba_radix_cache_strategy") or info.get("mamba_scheduler_strategy") or "")
         buffered = "extra" in said if said else self._settings.radix == "extra-buffer"
         return SglangPolicy(
             cache="sglang-extra-buffer" if buffered else "sglang-no-buffer",
             page=(_whole(info.get("page_size")) or self._settings.page) if buffered else 1,
-            track_interval=self._settings.track_interval,
+            track_interval=_whole(info.get("mamba_track_interval")) or self._settings.track_interval,
+            budget=_whole(info.get("chunked_prefill_size")),
             capacity=self._settings.capacity,
         )
 
@@ -108,7 +120,8 @@ class SglangEngine:
     def _flush(self) -> None:
         for _ in range(FLUSHES):
             try:
-                self._client.post("/flush_cache")
+                # Its answer is a sentence, not JSON; by GET, because only there a text is read as one.
+                self._client.text("/flush_cache")
                 return
             except Refused as error:
                 if error.status != 400:
@@ -128,6 +141,11 @@ class SglangEngine:
         with ThreadPoolExecutor(len(asks)) as threads:
             return list(threads.map(lambda ask: self._one(ask, flush=False), asks))
 
+    @property
+    def _top(self) -> int:
+        """-1, all of them, is no number that SGLang takes."""
+        return self._settings.top if self._settings.top > 0 else self._settings.vocabulary or SIZE
+
     def _one(self, ask: Ask, flush: bool) -> Reply:
         client = self._cold if ask.cold and self._cold else self._client
         if ask.cold and flush and not self._cold:
@@ -137,7 +155,7 @@ class SglangEngine:
             "sampling_params": {"temperature": 0, "max_new_tokens": ask.new, "ignore_eos": True},
             "return_logprob": True,
             "logprob_start_len": -1,
-            "top_logprobs_num": self._settings.top,
+            "top_logprobs_num": self._top,
             "stream": False,
         }
         if ask.scored is not None:

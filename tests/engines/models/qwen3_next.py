@@ -9,7 +9,8 @@ from .weights import HIDDEN, VOCABULARY, save
 
 __all__ = ["write_qwen3_next"]
 
-HEADS = 4
+HEADS, SIZE = 2, 128
+"""Heads of the recurrent layers, and channels of each. With 32 the CPU's kernel stops: "Unexpected head dim size, 32"."""
 
 DECAYS = (0.002, 0.05)
 """Of a head's state, per token and unit of step size: half-lives from about ten tokens to several hundred. Transformers
@@ -20,7 +21,7 @@ OUT = 4.0
 
 
 def write_qwen3_next(folder: Path) -> None:
-    """0.6 M parameters; all experts are chosen, so that no router flips."""
+    """0.9 M parameters; all experts are chosen, so that no router flips."""
     import torch
     from transformers import Qwen3NextConfig, Qwen3NextForCausalLM
 
@@ -35,8 +36,8 @@ def write_qwen3_next(folder: Path) -> None:
         head_dim=32,
         linear_num_key_heads=HEADS,
         linear_num_value_heads=HEADS,
-        linear_key_head_dim=32,
-        linear_value_head_dim=32,
+        linear_key_head_dim=SIZE,
+        linear_value_head_dim=SIZE,
         num_experts=2,
         num_experts_per_tok=2,
         moe_intermediate_size=64,

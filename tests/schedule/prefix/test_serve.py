@@ -154,6 +154,19 @@ def test_forks_in_a_circle_or_from_an_answer_that_nobody_asks_for_are_refused() 
         plan_group(with_events(group(turns, ["q"]), circle[1]), NONE)
 
 
+def test_a_fork_from_where_an_answer_never_gets_is_refused() -> None:
+    """The last token of an answer is never an input, so no state holds it."""
+    turns = [turn("u", None, "user", 9), *shared_answers("u", ["p", "q"], [5, 9], [5, 5])]
+    length = len(turns[1].tokens) - 1  # without the role token, which is the prompt's
+
+    def served(offset: int) -> None:
+        plan_group(with_events(group(turns, ["p", "q"]), Fork(kind="fork", turn="q", source="p", offset=offset)), NONE)
+
+    served(length - 1)
+    with pytest.raises(UsageError, match="group 'g': the answer that 'q' forks from never gets that far"):
+        served(length)
+
+
 @pytest.mark.parametrize(
     ("source", "offset", "complaint"),
     [("p", 5, "don't share so many tokens"), ("q", 0, "no other answer"), ("u", 0, "no other answer")],

@@ -19,19 +19,6 @@ from replaycheck.subjects.server.llamacpp.shadow import Rules, Shadow
 from replaycheck.subjects.server.llamacpp.sweep.moves import moves
 from replaycheck.subjects.server.llamacpp.wire import Wire
 
-FIELDS = {
-    "ctx-checkpoints": "checkpoints",
-    "checkpoint-min-step": "min_step",
-    "batch-size": "batch",
-    "ubatch-size": "ubatch",
-    "cache-ram": "ram",
-    "ctx-size": "context",
-    "slot-prompt-similarity": "similarity",
-    "kv-unified": "unified",
-    "cache-idle-slots": "idle",
-    "parallel": "slots",
-}
-
 DEFAULTS: Mapping[str, Any] = {"parallel": 2, "ctx-size": 4096}
 
 OPTIONS: tuple[Mapping[str, Any], ...] = (
@@ -45,11 +32,12 @@ OPTIONS: tuple[Mapping[str, Any], ...] = (
     {"kv-unified": True},
     {"cache-idle-slots": False, "slot-prompt-similarity": 0.9},
     {"slot-prompt-similarity": 0.0, "parallel": 4},
+    {"cache-reuse": 8},
 )
 
 
 def rules(architecture: str, options: Mapping[str, Any]) -> Rules:
-    return Rules(recurrent=architecture != "llama", **{FIELDS[name]: value for name, value in options.items()})
+    return Rules.of(options, recurrent=architecture != "llama")
 
 
 class Both:

@@ -9,9 +9,11 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import isnan
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from replaycheck.bench.sessions import Shape, write_sessions
@@ -73,7 +75,7 @@ def run(replaycheck: Run, traces: Path, tmp_path: Path) -> Run:
     def start(server: ToyServer, subject: str, *more: object) -> Any:
         find_subject.cache_clear()
         words = ("--subject", subject, "--url", server.url, "--traces", traces, "--out", tmp_path / "run")
-        options = ("score=2", "block=16", "top=160", "timeout=1")
+        options = ("score=2", "block=16", "top=160")
         return replaycheck("run", *words, *(word for each in options for word in ("--subject-option", each)), *more)
 
     return start
@@ -87,6 +89,14 @@ def finding(found: dict[str, Any], code: str) -> dict[str, Any]:
     return next(each for each in found["findings"] if each["code"] == code)
 
 
+def first_nan(tmp_path: Path) -> dict[str, Any]:
+    """The first place in the table of pairs at which a difference is NaN, which isn't null."""
+    key = ["trace", "branch", "turn", "position"]
+    rows = pq.read_table(tmp_path / "run" / "pairs").select([*key, "dlogp"]).to_pylist()
+    places = [{name: row[name] for name in key} for row in rows if row["dlogp"] is not None and isnan(row["dlogp"])]
+    return min(places, key=lambda place: tuple(place.values()))
+
+
 @pytest.mark.parametrize("subject", ADAPTERS)
 @pytest.mark.parametrize("fault", BROKEN)
 def test_a_server_that_breaks_in_mid_run_leaves_what_was_done(
@@ -95,7 +105,8 @@ def test_a_server_that_breaks_in_mid_run_leaves_what_was_done(
     wire, words = BROKEN[fault]
     adapter = ADAPTERS[subject]
     with adapter.start(replace(wire, after=adapter.after)) as server:
-        outcome = run(server, subject)
+        # Short only where it has to run out: a busy machine may take a second for an answer.
+        outcome = run(server, subject, *(("--subject-option", "timeout=1") if wire.stalls else ()))
     assert outcome.code == 4
     assert re.search(words if "|" in words or "\\" in words else re.escape(words), outcome.err), outcome.err
     assert "--resume" in outcome.err
@@ -130,8 +141,9 @@ def test_nan_is_a_failure_with_its_first_place_and_not_missing(run: Run, tmp_pat
     cell = found["cells"][0]
     assert cell["not_finite"] > 0
     assert cell["missing"] == 0
-    place = finding(found, "RC907")["place"]
-    assert place["trace"] == "s0000001"
+    places = [arm["gaps"]["first_nan"] for arm in found["arms"] if arm["gaps"]]
+    assert finding(found, "RC907")["place"] == places[0]
+    assert first_nan(tmp_path) in places
     assert [each["code"] for each in found["findings"]] == ["RC907"]
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from replaycheck.bench.sessions import Shape, write_sessions
@@ -22,7 +23,7 @@ from tests.subjects.toy_server import ToyServer
 Run = Callable[..., Any]
 
 GROUPS = 4
-TURNS = 2
+TURNS = 3
 ANSWER = 6
 PINNED = ("--subject-option", "grid=block")
 NEVER = CacheFaults(never=True)
@@ -100,16 +101,67 @@ def test_without_a_reported_hit_nothing_is_proven(run: Run, tmp_path: Path, faul
     assert result(tmp_path)["cells"][0]["vacuous"]
 
 
-@pytest.mark.parametrize(("fault", "why"), [(None, "the same text as"), (CacheFaults(stale=True), "another text than")])
-def test_texts_alone_are_compared_and_judge_nothing(
-    run: Run, tmp_path: Path, fault: CacheFaults | None, why: str
+@pytest.mark.parametrize(
+    ("fault", "more", "why", "flips", "words"),
+    [
+        (None, PINNED, "the same text as", 0, "equal tokens are weak evidence"),
+        (CacheFaults(stale=True), (), "another text than", GROUPS, "without a split arm"),
+        (CacheFaults(stale=True), PINNED, "another text than", GROUPS, "no arm was run cold twice"),
+    ],
+)
+def test_texts_alone_are_counted_and_decide_nothing_without_the_noise(
+    run: Run, tmp_path: Path, fault: CacheFaults | None, more: tuple[str, ...], why: str, flips: int, words: str
 ) -> None:
     with TextServer(fault, numbers=False) as server:
-        assert run(server, *PINNED).code == 5
+        outcome = run(server, *more)
+    assert outcome.code == 6, outcome.err
+    assert "Too few traces" not in outcome.out and words in " ".join(outcome.out.split())
     found = result(tmp_path)
     assert found["arms"][-1]["hits"][f"hit; {why} cold"] > 0
-    assert found["cells"][0]["missing"] == found["cells"][0]["positions"] > 0
-    assert any("texts alone are compared" in note for note in found["notes"])
+    cell = found["cells"][0]
+    assert cell["missing"] == cell["unsized"] == cell["positions"] > 0
+    assert cell["unsized_flips"] == cell["flips"] == flips
+    assert (cell["first_divergence"]["argmax"] is not None) == bool(flips)
+    assert {gate["verdict"] for gate in found["gates"]} == {"inconclusive"}
+    assert [each["code"] for each in found["findings"]] == ["RC908", *(["RC909"] if flips else [])]
+    rows = pq.read_table(tmp_path / "run" / "pairs").to_pandas()
+    assert rows["dlogp"].isna().all() and rows["flip"].notna().all() and rows["flip"].sum() == flips
+
+
+class Liar(TextServer):
+    """Says another text where something was cached."""
+
+    def completion(self, asked: dict[str, Any]) -> dict[str, Any]:
+        answer = super().completion(asked)
+        if answer["usage"]["prompt_tokens_details"]["cached_tokens"]:
+            answer["choices"][0]["text"] = "~" + answer["choices"][0]["text"][1:]
+        return answer
+
+
+@pytest.mark.parametrize(("more", "code"), [(PINNED, 1), ((), 6)])
+def test_texts_that_differ_more_often_than_cold_from_itself_fail_where_cuts_are_alike(
+    run: Run, tmp_path: Path, more: tuple[str, ...], code: int
+) -> None:
+    with Liar(numbers=False) as server, TextServer(NEVER, numbers=False) as cold:
+        assert run(server, *beside(cold), *more).code == code
+    found = result(tmp_path)
+    assert found["cells"][0]["unsized_flips"] == GROUPS * (TURNS - 1)
+    assert (found["gates"][0]["verdict"] == "fail") == (code == 1)
+    if code == 1:
+        assert "cold twice: 0 of" in found["gates"][0]["derivation"]
+
+
+def test_another_engine_in_mid_run_is_refused_by_its_header_and_its_list(run: Run, tmp_path: Path) -> None:
+    with TextServer() as server, pytest.MonkeyPatch.context() as patched:
+        assert run(server).code == 0
+        assert any("noticed by its server header" in note for note in result(tmp_path)["notes"])
+        (tmp_path / "run").rename(tmp_path / "first")
+        find_subject.cache_clear()
+        names = iter(["one"] * 6 + ["two"] * 99)
+        patched.setattr(server.handler, "version_string", lambda self: next(names))
+        outcome = run(server)
+    assert outcome.code == 4
+    assert "its server header changed in mid-run, from 'one' to 'two'" in outcome.err
 
 
 def test_a_second_server_that_caches_is_not_cold(run: Run) -> None:

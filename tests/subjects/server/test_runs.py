@@ -160,3 +160,33 @@ def test_an_answer_without_end_is_cut_off(run: Run, monkeypatch: pytest.MonkeyPa
     with serving(None, WireFaults(after=20, oversize=20_000)) as server:
         outcome = run(server)
     assert outcome.code == 4, outcome.err
+
+
+def test_another_state_dtype_than_was_asked_for_is_found_and_never_passes(
+    run: Run, replaycheck: Run, tmp_path: Path
+) -> None:
+    """The toy says float32, as SGLang does of its own argument."""
+    with serving() as server:
+        outcome = run(server, "--subject-option", "pool=bf16", subject="sglang")
+    assert outcome.code == 6, outcome.err
+    said = " ".join(outcome.out.split())
+    assert "A state dtype of bf16 was asked for, and fp32 is in use, so this run doesn't answer what was asked" in said
+    assert "RC906 another state dtype than was asked for. bf16 was asked for" in said
+    found = result(tmp_path)
+    assert found["state_dtype"] == {"asked": "bf16", "in_use": "fp32"}
+    assert {gate["verdict"] for gate in found["gates"]} == {"pass"}
+    assert found["summary"]["verdict"] == "inconclusive"
+    assert "the state dtype is the one asked for" in (tmp_path / "run" / "junit.xml").read_text()
+    assert 'id="RC906"' in (tmp_path / "run" / "report.html").read_text()
+    assert replaycheck("gate", tmp_path / "run", "--gates", "server").code == 6
+    assert replaycheck("gate", tmp_path / "run", "--gates", "server", "--inconclusive", "fail").code == 1
+
+
+def test_a_state_dtype_that_can_not_be_seen_is_said_once(run: Run, tmp_path: Path) -> None:
+    with serving() as server:
+        assert run(server, "--subject-option", "pool=bf16").code == 0
+    found = result(tmp_path)
+    assert [note for note in found["notes"] if "dtype" in note] == [
+        "not seen: a state dtype of bf16 was asked for; which one is in use can't be seen"
+    ]
+    assert found["findings"] == []

@@ -115,7 +115,7 @@ class LlamaCpp:
                 self._wire.slot_action(slot, "erase")
                 self._learnt.shadow.erase(slot)
             except Refused:
-                said = self._wire.complete([0], 1, cache=False, slot=slot)
+                said = self._wire.native.complete([0], 1, cache=False, slot=slot)
                 self._learnt.shadow.ask((0,), said.tokens, cached=False, slot=slot)
 
     def ask(self, asks: Sequence[Ask]) -> list[Reply]:
@@ -135,7 +135,8 @@ class LlamaCpp:
             # In a free answer an end is then not sampled, though it still tops the list of best tokens.
             fields={} if wanted else {"ignore_eos": True},
         )
-        taken = self._learnt.shadow.ask(ask.tokens, said.tokens, cached=not ask.cold, slot=slot)
+        users = self._wire.users(ask.tokens)
+        taken = self._learnt.shadow.ask(ask.tokens, said.tokens, cached=not ask.cold, slot=slot, users=users)
         entries = _wanted(said, wanted) if wanted else said.entries
         return Reply(said.tokens, entries, said.cached) if ask.cold else self._warm(said, entries, taken)
 

@@ -20,15 +20,15 @@ from .launch import LlamaServer
 from .learn import OPTIONS, cuts_prompts, learn, told
 from .options import ServerOptions, Value
 from .split import ADVICE
-from .wire import Route, Wire
+from .wire import PATHS, Route, Wire
 
 __all__ = ["factory"]
 
-ROUTES: Mapping[str, Route] = MappingProxyType({"native": "native", "openai": "openai"})
+ROUTES: Mapping[str, Route] = MappingProxyType({route: route for route in PATHS})
 
 _MORE: Mapping[str, str] = MappingProxyType(
     {
-        "route": "native (/completion) or openai (/v1/completions)",
+        "route": "native (/completion), openai (/v1/completions) or chat (/v1/chat/completions)",
         "split-url": ADVICE,
         **OPTIONS,
     }
@@ -66,10 +66,10 @@ def factory(options: SubjectOptions) -> ServerSubject:
             "--subject llamacpp needs --url, such as http://127.0.0.1:8080, or --model FILE.gguf to start one"
         )
     wire = Wire(Client(url, settings.limits), settings.top, ROUTES[route])
-    split = Wire(Client(second, settings.limits), settings.top, ROUTES[route]) if second else None
+    split = Wire(Client(second, settings.limits), settings.top) if second else None
     if own:
         options = replace(options, settings=(("cache-ram", "0"), *options.settings))
-    engine = LlamaCpp(wire, settings, learn(wire, options, known=own is not None), _checked(split, wire), own)
+    engine = LlamaCpp(wire, settings, learn(wire.native, options, known=own is not None), _checked(split, wire), own)
     facts = engine.facts()
     words = choose_words(settings.tokens, facts.model, facts.vocabulary, engine.tokenize)
     return ServerSubject(engine, settings, words)

@@ -14,7 +14,7 @@ from typing import Any
 from replaycheck.errors import UsageError
 from replaycheck.subjects.protocol import SubjectOptions
 
-from .shadow import Rules, Shadow
+from .shadow import NAMES, Rules, Shadow
 from .wire import Completion, Wire
 
 __all__ = ["OPTIONS", "Learnt", "cuts_prompts", "learn", "told"]
@@ -26,20 +26,14 @@ def _on(text: str) -> bool:
     return text == "on"
 
 
-_TAKES: Mapping[str, tuple[str, Callable[[str], Any], str]] = MappingProxyType(
-    {
-        "ctx-checkpoints": ("checkpoints", int, "a whole number"),
-        "checkpoint-min-step": ("min_step", int, "a whole number"),
-        "batch-size": ("batch", int, "a whole number"),
-        "ubatch-size": ("ubatch", int, "a whole number"),
-        "cache-ram": ("ram", int, "a whole number"),
-        "slot-prompt-similarity": ("similarity", float, "a number"),
-        "kv-unified": ("unified", _on, "on or off"),
-        "cache-idle-slots": ("idle", _on, "on or off"),
-        "cache-reuse": ("reuse", int, "a whole number"),
-    }
+_ASKED = ("parallel", "ctx-size")
+"""What the server tells itself."""
+
+_TAKES: Mapping[str, tuple[Callable[[str], Any], str]] = MappingProxyType(
+    {name: (int, "a whole number") for name in NAMES if name not in _ASKED}
+    | {"slot-prompt-similarity": (float, "a number")}
+    | dict.fromkeys(("kv-unified", "cache-idle-slots"), (_on, "on or off"))
 )
-"""The server's own names, as :class:`Rules` has them."""
 
 OPTIONS: Mapping[str, str] = MappingProxyType(dict.fromkeys(_TAKES, "as the server was started with"))
 
@@ -67,7 +61,7 @@ def learn(wire: Wire, options: SubjectOptions, known: bool = False) -> Learnt:
     Raises:
         UsageError: an option with a value that it can't have.
     """
-    given = {_TAKES[name][0]: value for name, value in told(options).items()}
+    given = {NAMES[name]: value for name, value in told(options).items()}
     said, props = _twice(wire), wire.props()
     slots = props.get("total_slots")
     slots = slots if isinstance(slots, int) and slots > 0 else 1
@@ -81,7 +75,7 @@ def learn(wire: Wire, options: SubjectOptions, known: bool = False) -> Learnt:
     shadow = Shadow(Rules(**(found | given)))
     for each in said:
         shadow.ask(PROMPT, each.tokens, slot=0)
-    assumed = [name for name, (field, _, _) in _TAKES.items() if field not in (found | given)]
+    assumed = [name for name in _TAKES if NAMES[name] not in (found | given)]
     return Learnt(shadow, () if known or not assumed else (_assumed(assumed),))
 
 
@@ -104,7 +98,7 @@ def _twice(wire: Wire) -> list[Completion]:
 def told(options: SubjectOptions) -> dict[str, Any]:
     """Options of the server that were given, by its own names."""
     found = {}
-    for name, (_, parse, allowed) in _TAKES.items():
+    for name, (parse, allowed) in _TAKES.items():
         given = options.setting(name)
         if given is None:
             continue

@@ -62,6 +62,7 @@ OPTIONS: Mapping[str, Setter] = MappingProxyType(
         "slot-save-path": _attribute("slot_save_path"),
         "kv-unified": _attribute("kv_unified"),
         "context-shift": _attribute("ctx_shift"),
+        "chat-template": _attribute("chat_template"),
         "swa-full": _attribute("swa_full"),
         "flash-attn": _flash_attention,
         "cache-type-k": _enumerated("cache_type_k", "ggml_type", "GGML_TYPE_"),

@@ -1,7 +1,8 @@
 """llama.cpp's HTTP server: what is asked and what its answers mean (0.7.0, builds 11434 to 11669; ``docs/llamacpp.md``).
 
-Two routes give the same facts: ``/completion``, and ``/v1/completions`` in OpenAI's style. Log-probabilities are raw: before
-temperature, bias, grammar and samplers. Prompt tokens have none on either route, so an answer of our choice is *forced*: a
+Three routes give the same facts: ``/completion``, and in OpenAI's style ``/v1/completions`` and ``/v1/chat/completions``,
+whose messages become the same ids by the server's template (see :mod:`.chat`). Log-probabilities are raw: before
+temperature, bias, grammar and samplers. Prompt tokens have none on any route, so an answer of our choice is *forced*: a
 grammar of token ids leaves one choice at each position, and what the model thought of it is reported as if it had been free.
 """
 
@@ -17,10 +18,15 @@ from replaycheck.subjects.server.completions import number
 from replaycheck.subjects.server.http import Client, ServerFault
 
 from .align import align
+from .chat import Chat
 
 __all__ = ["Completion", "Route", "Wire", "force"]
 
-Route = Literal["native", "openai"]
+Route = Literal["native", "openai", "chat"]
+
+PATHS: Mapping[Route, str] = MappingProxyType(
+    {"native": "/completion", "openai": "/v1/completions", "chat": "/v1/chat/completions"}
+)
 
 Json = Mapping[str, Any]
 
@@ -77,6 +83,16 @@ class Wire:
         self.client = client
         self.best = best
         self.route = route
+        self._chat = Chat(client)
+
+    @property
+    def native(self) -> Wire:
+        """The same server by its own route, which takes any ids and names all."""
+        return Wire(self.client, self.best)
+
+    def users(self, prompt: Sequence[int]) -> tuple[int, ...]:
+        """Where the server sees users' messages begin in a prompt: on the chat route alone."""
+        return self._chat.messages(prompt).users if self.route == "chat" else ()
 
     def complete(
         self,
@@ -93,12 +109,11 @@ class Wire:
         Raises:
             ServerFault: no answer, or one without the fields that it must have.
         """
-        body: dict[str, Any] = {"prompt": list(prompt), "temperature": 0, "cache_prompt": cache, "return_tokens": True}
-        body |= {"n_predict": new, "n_probs": self.best} if self.route == "native" else {}
-        body |= {"max_tokens": new, "logprobs": self.best} if self.route == "openai" else {}
+        body: dict[str, Any] = {"temperature": 0, "cache_prompt": cache, "return_tokens": True}
+        body |= self._asked(prompt, new)
         body |= {} if slot is None else {"id_slot": slot}
         body |= {} if grammar is None else {"grammar": grammar}
-        path = "/completion" if self.route == "native" else "/v1/completions"
+        path = PATHS[self.route]
         answer = self.client.post(path, {**body, **fields})
         try:
             return _native(answer) if self.route == "native" else _openai(answer)
@@ -107,6 +122,14 @@ class Wire:
                 f"POST {self.client.url}{path}: the answer lacks what llama.cpp's server says "
                 f"({type(error).__name__}: {error}); is it one, and of build 11434 or later?"
             ) from None
+
+    def _asked(self, prompt: Sequence[int], new: int) -> dict[str, Any]:
+        if self.route == "chat":
+            messages = list(self._chat.messages(prompt).messages)
+            return {"messages": messages, "max_tokens": new, "logprobs": True, "top_logprobs": self.best}
+        if self.route == "openai":
+            return {"prompt": list(prompt), "max_tokens": new, "logprobs": self.best}
+        return {"prompt": list(prompt), "n_predict": new, "n_probs": self.best}
 
     def props(self) -> Json:
         """Build, slots, default settings."""

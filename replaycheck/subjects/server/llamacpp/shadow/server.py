@@ -53,9 +53,10 @@ class Shadow:
         mine = self._slots[number]
         self._save_idle(mine)
         found = mine.rewind(self.rules, prompt, cached)
-        hit = len(found.text)
+        hit = found.tokens
         mine.run(self.rules, prompt, self._requests, users)
-        taken = Taken(number, hit, found.how, None if found.text == prompt[:hit] else found.text, mine.ends[:-1])
+        other = None if found.read == prompt[:hit] else found.read
+        taken = Taken(number, hit, found.how, other, mine.ends[:-1])
         mine.decode(answer)
         mine.used = self._requests
         return taken

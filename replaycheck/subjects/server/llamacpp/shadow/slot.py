@@ -7,7 +7,7 @@ alone, and a rewind leaves one that ends a token behind it, with a token of the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
 from .rules import Rules
@@ -37,16 +37,20 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class Found:
-    """A state to go on from. text: that it has read; ends: where it was cut; how it was come by, in a few words."""
+    """A state to go on from. tokens: that it stands for; read: the text that it has read, which may be another.
 
-    text: Text
+    ends: where it was cut. how: it was come by, in a few words.
+    """
+
+    tokens: int
+    read: Text
     ends: tuple[int, ...]
     how: str
 
 
-IN_PLACE, CHECKPOINT = "in place", "from a checkpoint"
+IN_PLACE, CHECKPOINT, MOVED = "in place", "from a checkpoint", "with text moved to other positions"
 
-NOTHING = Found((), (), "nothing")
+NOTHING = Found(0, (), (), "nothing")
 
 
 @dataclass
@@ -68,26 +72,34 @@ class Slot:
 
     def rewind(self, rules: Rules, prompt: Text, cached: bool) -> Found:
         """Go back to the longest usable beginning of ``prompt``. Its text isn't compared again, so it may be another."""
-        shared = common(self.text, prompt) if cached else 0
-        found = self._usable(rules, shared, shared < len(prompt)) if shared else NOTHING
-        place = len(found.text)
+        shared, position = self._shared(rules, prompt) if cached else (0, 0)
+        found = self._usable(rules, prompt, shared, position) if shared else NOTHING
+        place = found.tokens
         self.checkpoints = [each for each in self.checkpoints if each.position <= place]
         if place == len(prompt):
             # At least one token has to be run, or there are no logits.
             place -= 1
         ends = tuple(end for end in found.ends if end <= place)
         self.text, self.ends = prompt[:place], ends
-        return Found(found.text[:place], ends, found.how)
+        return replace(found, tokens=place, ends=ends)
 
-    def _usable(self, rules: Rules, shared: int, more: bool) -> Found:
-        """more: whether the prompt is longer than what it shares with the slot's text."""
-        before = shared if more else shared - 1
-        oldest = len(self.text) - 1 if rules.recurrent else 0
-        if oldest < before:
-            return Found(self.text[:shared], self.ends, IN_PLACE)
+    def _shared(self, rules: Rules, prompt: Text) -> tuple[int, int]:
+        """Tokens that are there already, moved ones too, and the position at which the recurrent state stands."""
+        shared = common(self.text, prompt)
+        if not (rules.reuse and rules.shiftable):
+            return shared, len(self.text) - 1
+        return moved(self.text, prompt, shared, rules.reuse)
+
+    def _usable(self, rules: Rules, prompt: Text, shared: int, position: int) -> Found:
+        before = shared if shared < len(prompt) else shared - 1
+        if (position if rules.recurrent else 0) < before:
+            if common(self.text, prompt) < shared:
+                return Found(shared, self.text, self.ends, MOVED)
+            return Found(shared, prompt[:shared], self.ends, IN_PLACE)
         for each in reversed(self.checkpoints):
             if each.position <= shared and (each.position < before or each.position == 0):
-                return Found(each.text[:shared], each.ends, CHECKPOINT)
+                place = min(shared, each.tokens)
+                return Found(place, each.text[:place], each.ends, CHECKPOINT)
         return NOTHING
 
     def run(self, rules: Rules, prompt: Text, request: int, users: Sequence[int] = ()) -> None:
@@ -139,6 +151,26 @@ class Slot:
                 del self.checkpoints[at]
                 continue
             last, at = each.tokens, at + 1
+
+
+def moved(text: Text, prompt: Text, shared: int, least: int) -> tuple[int, int]:
+    """What ``--cache-reuse`` makes of ``text``: pieces of ``least`` tokens or more that come later in the prompt are moved.
+
+    Returns:
+        tokens of the prompt that are there then, and the position of the last token that the recurrent state has read.
+    """
+    tokens, position = list(text), len(text) - 1
+    at, to = shared, shared
+    while at < len(tokens) and to < len(prompt):
+        same = common(tuple(tokens[at:]), prompt[to:])
+        if same < least:
+            at += 1
+            continue
+        if at <= position < at + same:
+            position += to - at
+        tokens[to : to + same] = tokens[at : at + same]
+        at, to = at + same, to + same
+    return to, position
 
 
 def common(one: Text, other: Text) -> int:
