@@ -168,7 +168,9 @@ def machine(environment: Environment) -> str:
     names = {"replaycheck": "replaycheck", "torch": "torch", "triton": "triton", "python": "Python"}
     versions = [f"{shown} {of[name]}" for name, shown in names.items() if of.get(name)]
     where = f"{environment.device_name or environment.device}, {environment.cpu}, {environment.cores} cores"
-    return f"{', '.join(versions)}; {where}; {environment.started}, {environment.seconds:.0f} s"
+    # A run that was cut off has no time.
+    took = "" if environment.seconds is None else f", {environment.seconds:.0f} s"
+    return f"{', '.join(versions)}; {where}; {environment.started}{took}"
 
 
 def _said(value: object) -> str:
