@@ -43,7 +43,7 @@ def measure_repeat(settings: Settings, run: Run, say: Callable[[str], None] = la
     """
     cold = cold_arms(settings.arms)
     wanted = any(gate.floor is FloorKind.RUN for loaded in settings.gates for gate in loaded.gates.gate)
-    chosen = _chosen(settings, run) if cold and (wanted or settings.subject != LAB) else []
+    chosen = _chosen(settings) if cold and (wanted or settings.subject != LAB) else []
     if not chosen:
         return ()
     work = replace(work_of(settings), arms=cold, cells=(), experiments=("forced",))
@@ -64,33 +64,39 @@ def _measured(work: Work, twice: Iterable[tuple[pa.Table, pa.Table]], scratch: P
         return sums.finish()
 
 
-def _chosen(settings: Settings, run: Run) -> list[tuple[int, str]]:
-    """Groups that are done, and the part that holds each: the lab's with the fewest answer tokens; of another subject's
-    some, evenly."""
-    done = groups_done(run)
-    there = [
-        (at, part.name) for part in batches_of(settings) if part.name in done for at in range(part.first, part.last)
-    ]
+def _chosen(settings: Settings) -> list[int]:
+    """The lab's group with the fewest answer tokens; of another subject's some of the whole suite, evenly. A shard chooses
+    the same as the whole run, so that merged shards have its floor."""
+    groups = settings.groups
     if settings.subject == LAB:
-        scored = settings.groups.scored
-        return sorted(there, key=lambda each: (scored[each[0]], each[0]))[:GROUPS_OF_THE_LAB]
-    return there[:: max(1, len(there) // GROUPS_OF_OTHERS)][:GROUPS_OF_OTHERS]
+        return sorted(range(len(groups)), key=lambda each: (groups.scored[each], each))[:GROUPS_OF_THE_LAB]
+    return list(range(0, len(groups), max(1, len(groups) // GROUPS_OF_OTHERS)))[:GROUPS_OF_OTHERS]
 
 
 def _stored_and_again(
-    work: Work, settings: Settings, run: Run, chosen: list[tuple[int, str]], say: Callable[[str], None]
+    work: Work, settings: Settings, run: Run, chosen: list[int], say: Callable[[str], None]
 ) -> Iterator[tuple[pa.Table, pa.Table]]:
-    names = pa.array([arm.name for arm in work.arms])
-    for number, (at, part) in enumerate(chosen, 1):
+    done = groups_done(run)
+    parts = {at: part.name for part in batches_of(settings) if part.name in done for at in range(part.first, part.last)}
+    for number, at in enumerate(chosen, 1):
         group = settings.groups.parse(at)
         say(f"cold once more, for F_run: {number} of {len(chosen)} groups ({group.group})")
-        rows = read_part(run, "observations", part, COLUMNS)
-        mine = pc.is_in(rows["trace"].cast(pa.string()), pa.array([trace.id for trace in group.traces]))
-        mine = pc.and_(mine, pc.is_in(rows["arm"].cast(pa.string()), names))
-        yield (
-            rows.filter(pc.and_(mine, pc.equal(rows["experiment"].cast(pa.string()), "forced"))),
-            _replayed(work, group),
-        )
+        # Another shard's group isn't stored here, nor one that --fail-fast left out: it is replayed for both.
+        first = _stored(work, run, parts[at], group) if at in parts else _replayed(work, group)
+        yield first, _replayed(work, group)
+
+
+def _stored(work: Work, run: Run, part: str, group: Group) -> pa.Table:
+    """The run's own observations of the cold arms on one group."""
+    wanted = {
+        "trace": [trace.id for trace in group.traces],
+        "arm": [arm.name for arm in work.arms],
+        "experiment": ["forced"],
+    }
+    rows = read_part(run, "observations", part, COLUMNS)
+    for column, values in (("trace", traces), ("arm", arms), ("experiment", ["forced"])):
+        rows = rows.filter(pc.is_in(rows[column].cast(pa.string()), pa.array(values)))
+    return rows
 
 
 def _replayed(work: Work, group: Group) -> pa.Table:

@@ -9,6 +9,7 @@ from pydantic import Field
 from .arm import Arm, Cell
 from .base import Record
 from .floor import Floors, Measure
+from .gaps import StateDtype
 from .gate import Admission, GateFile
 from .result import ProbeResult
 from .semantics import LogprobSemantics
@@ -42,6 +43,7 @@ class ShardRecord(Record):
     not_checked: tuple[str, ...]
     notes: tuple[str, ...] = ()
     logprobs: LogprobSemantics = LogprobSemantics()
+    state_dtype: StateDtype | None = None
     reproduce: str
     arms: tuple[Arm, ...]
     cells: tuple[Cell, ...]

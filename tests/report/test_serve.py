@@ -92,10 +92,16 @@ def test_a_run_without_a_report_says_how_to_make_one(write_run: Write) -> None:
         serve(write_run())
 
 
+def _heeds_ctrl_c() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_ctrl_c_ends_it_with_exit_code_0(run: Path) -> None:
     command = [sys.executable, "-m", "replaycheck.cli.main", "view", str(run), "--no-browser"]
     env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONUNBUFFERED": "1"}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env) as process:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    # A background job without job control ignores Ctrl-C, and so would its children: the test would wait for ever.
+    with subprocess.Popen(command, **pipes, text=True, env=env, preexec_fn=_heeds_ctrl_c) as process:
         assert process.stdout is not None
         url = process.stdout.readline().strip()
         port = int(url.rstrip("/").rpartition(":")[2])

@@ -201,5 +201,5 @@ def test_a_run_compares_its_arms_and_proves_its_hits(folder: Path, tmp_path: Pat
     assert invoke([*arguments, "--out", str(out)]) == 6
     result = json.loads((out / "result.json").read_text(encoding="utf-8"))
     cells = {cell["effect"]: cell for cell in result["cells"]}
-    assert set(cells) == {"grid", "state", "total"}
+    assert set(cells) == {"grid", "state", "together", "total"}
     assert {each["compiler"] for each in result["arms"]} == {"cold", "split", "warm"}
