@@ -88,11 +88,7 @@ def _stored_and_again(
 
 def _stored(work: Work, run: Run, part: str, group: Group) -> pa.Table:
     """The run's own observations of the cold arms on one group."""
-    wanted = {
-        "trace": [trace.id for trace in group.traces],
-        "arm": [arm.name for arm in work.arms],
-        "experiment": ["forced"],
-    }
+    traces, arms = [trace.id for trace in group.traces], [arm.name for arm in work.arms]
     rows = read_part(run, "observations", part, COLUMNS)
     for column, values in (("trace", traces), ("arm", arms), ("experiment", ["forced"])):
         rows = rows.filter(pc.is_in(rows[column].cast(pa.string()), pa.array(values)))
