@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,12 +14,14 @@ import pytest
 from replaycheck.errors import ExitCode, UsageError
 from replaycheck.floor.beyond import total_cells
 from replaycheck.floor.condition import UNIT, condition_of_turn
+from replaycheck.floor.controls import cold_arms
 from replaycheck.floor.measure import for_floor, measure_floor
 from replaycheck.floor.repeat import measure_repeat
 from replaycheck.floor.text import floor_text, zero_lines
 from replaycheck.floor.worst import worst_conditions
 from replaycheck.gates.load import load_gates
 from replaycheck.json_files import write_json
+from replaycheck.replay.parts import read_part, write_part
 from replaycheck.replay.run import run
 from replaycheck.replay.settings import Settings
 from replaycheck.replay.stage import work_of
@@ -102,6 +105,20 @@ def test_a_run_measures_its_own_floor_and_repeats_only_for_a_gate_that_reads_it(
     for control in (Control.SPLIT, Control.ROUNDED):
         assert own[control] == next(each for each in floor.floors.measures if each.control is control)
     assert not result.floor.not_measured
+
+
+def test_f_run_holds_the_stored_cold_arm_against_a_replay(judged: tuple[Settings, Run, Result], tmp_path: Path) -> None:
+    tight, record, _ = judged
+    copy = Run(shutil.copytree(record.path, tmp_path / "run"))
+    said: list[str] = []
+    assert [each.bits_differ for each in measure_repeat(tight, copy, said.append)] == [0, 0]
+    assert said == ["cold once more, for F_run: 1 of 1 groups (g0)"]
+    # One digest of the stored cold arm is another: one position differs from its repeat.
+    rows = read_part(copy, "observations", "g0").to_pandas()
+    at = rows.index[rows["arm"] == cold_arms(tight.arms)[0].name][-1]
+    rows.loc[at, "logits_digest"] = rows["logits_digest"][at][::-1]
+    write_part(copy, "observations", "g0", rows)
+    assert [each.bits_differ for each in measure_repeat(tight, copy)] == [1, 0]
 
 
 def test_a_failing_total_cell_gets_the_condition_of_its_worst_positions(judged: tuple[Settings, Run, Result]) -> None:
