@@ -40,6 +40,8 @@ napoleon_use_ivar = True
 html_theme = "furo"
 html_title = "replaycheck"
 html_show_sourcelink = False
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 
 
 def _fill(app: Any, name: str, source: list[str]) -> None:

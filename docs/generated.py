@@ -104,9 +104,9 @@ def _record(record: type[BaseModel]) -> str:
 
 def _about(record: type[BaseModel]) -> str:
     """A record's own sentence; the outermost of a file is described by its module."""
-    if "__doc__" in vars(record) and record.__doc__:
-        return _first_sentence(record)
-    return _first_sentence(import_module(record.__module__)) if record in SCHEMAS.values() else ""
+    if record in SCHEMAS.values():
+        return _first_sentence(import_module(record.__module__))
+    return _first_sentence(record) if "__doc__" in vars(record) and record.__doc__ else ""
 
 
 def _default(field: Any) -> str:

@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from replaycheck.errors import EngineEnvironmentError, UsageError, choices
+from replaycheck.names import did_you_mean
 
 __all__ = ["DEFAULT_PRESET", "gate_file", "gate_files", "golden_file", "model_dir", "models", "presets", "suite_file",
            "trace_suite", "trace_suites"]  # fmt: skip
@@ -95,4 +96,4 @@ def _pick(kind: str, name: str, shipped: Mapping[str, Path], advice: str) -> Pat
     if name in shipped:
         return shipped[name]
     allowed = f"those that ship are {choices(shipped)}; {advice}" if shipped else "none ships with this installation"
-    raise UsageError(f"{kind} {name!r} is unknown; {allowed}")
+    raise UsageError(f"{kind} {name!r} is unknown{did_you_mean(name, shipped)}; {allowed}")

@@ -14,7 +14,7 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """What a script may rely on (DESIGN §7)."""
+    """What a script may rely on (docs/ci.md, Exit codes)."""
 
     #: all gates passed, nothing vacuous
     PASS = 0

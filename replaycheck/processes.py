@@ -1,4 +1,4 @@
-"""Worker processes that don't outlive their parent, however it ends."""
+"""Worker processes: how many may run, and that none outlives its parent, however that one ends."""
 
 from __future__ import annotations
 
@@ -9,7 +9,12 @@ from threading import Thread
 
 from replaycheck.errors import ExitCode
 
-__all__ = ["end_with_the_parent", "end_workers"]
+__all__ = ["cores", "end_with_the_parent", "end_workers"]
+
+
+def cores() -> int:
+    """Cores that this process may use, which in a container are fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def end_with_the_parent() -> None:

@@ -3,7 +3,8 @@
 * Until the first release a name may change without notice. From then on it keeps its meaning within a minor version (0.2.x).
   Everything that isn't listed may change at any time.
 * A name that goes, or changes what it means, is deprecated first: it works for one more minor version and raises a
-  :class:`DeprecationWarning` that says what to use. CHANGELOG.md says when. Options follow the same rule.
+  :class:`DeprecationWarning` that says what to use and in which version it goes. CHANGELOG.md says when. The fixtures of
+  the pytest plugin and the options of the command line follow the same rule.
 * Files carry a version (``schema_version``, or ``replaycheck.gates/1``): keys are added within one, never changed or
   removed. Codes of findings and exit codes never get another meaning.
 """
@@ -12,7 +13,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["PUBLIC", "Surface"]
+from replaycheck.deprecation import Deprecated
+
+__all__ = ["DEPRECATED", "PUBLIC", "Surface"]
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,9 @@ PUBLIC = (
         "the one call that all kernels share",
     ),
     Surface("replaycheck_kernels.recipe", ("Recipe", "preset"), "how a kernel rounds"),
+    Surface("replaycheck_kernels.oracle", ("ORACLE_KERNEL",), "the float64 oracle"),
+    Surface("replaycheck_kernels.recurrent", ("RECURRENT_TORCH",), "a plain kernel that runs any recipe"),
+    Surface("replaycheck_kernels.error_model", ("Predicted", "predict_for"), "the error that a recipe predicts"),
     Surface(
         "replaycheck_kernels.providers",
         (
@@ -52,10 +58,12 @@ PUBLIC = (
             "Provider",
             "ProviderError",
             "ProviderKernel",
+            "checked",
             "load_provider",
         ),
         "bring kernels of your own",
     ),
+    Surface("replaycheck_kernels.providers.interpreted", ("case", "error"), "inputs to try a kernel on"),
     Surface(
         "replaycheck.subjects.protocol",
         ("Description", "Said", "Subject", "SubjectOptions", "Translated", "Translates"),
@@ -67,6 +75,9 @@ PUBLIC = (
         "what a subject gives back",
     ),
     Surface("replaycheck.schedule.steps", ("RequestPlan", "Schedule"), "what a subject is asked to run"),
+    Surface("replaycheck.schema.arm", ("Arm", "Compiler"), "how it is to be run"),
+    Surface("replaycheck.subjects.server.llamacpp.launch", ("LlamaServer",), "a llama.cpp server for a test"),
+    Surface("replaycheck.subjects.server.llamacpp.options", ("ServerOptions",), "its options"),
     Surface("replaycheck.faults.fault", ("Fault", "find_fault"), "plant a fault of your own"),
     Surface("replaycheck.faults.cell", ("SmallCell",), "where a fault is tried"),
     Surface("replaycheck.faults.signature", ("Conv", "Grid", "Onset", "Signature", "State"), "what a fault shows"),
@@ -94,3 +105,6 @@ PUBLIC = (
     ),
 )
 """In the order in which a reader meets them."""
+
+DEPRECATED: tuple[Deprecated, ...] = ()
+"""Names that still work and warn. A test sees that each does, and that none stays longer than was said."""

@@ -1,4 +1,7 @@
-"""Text from outside, made safe to print: what a trace, a file or a server sent must not steer a terminal."""
+"""Text for a terminal: in lines and columns, and safe, since what a trace, a file or a server sent must not steer it.
+
+What came from outside goes through :func:`printable` or :func:`shorten` before it is printed.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,9 @@ import shutil
 import sys
 import textwrap
 import unicodedata
+from collections.abc import Container, Sequence
 
-__all__ = ["columns", "printable", "shorten", "wrapped"]
+__all__ = ["aligned", "columns", "printable", "shorten", "wrapped"]
 
 NARROWEST = 60
 """Columns that lines are made for at least: with fewer, numbers would be parted from their names."""
@@ -56,3 +60,19 @@ def wrapped(text: str, indent: int = 8) -> str:
     if len(text) <= (width := columns(len(text))):
         return text
     return textwrap.fill(text, width, subsequent_indent=" " * indent, break_on_hyphens=False, break_long_words=False)
+
+
+def aligned(rows: Sequence[Sequence[str]], right: Container[int] = ()) -> list[str]:
+    """Rows of equally many cells as lines, with columns two spaces apart; those in ``right`` (from 0) end together.
+
+    >>> aligned([("arm", "n"), ("warm", "12")], right=(1,))
+    ['arm    n', 'warm  12']
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.rjust(width) if at in right else cell.ljust(width)
+            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]

@@ -12,7 +12,7 @@ from hypothesis import settings
 from replaycheck.cli.main import invoke
 from replaycheck.schema.trace import Group
 from replaycheck.traces.suites.quick import TEMPERATURE, quick_specs
-from replaycheck.traces.synth import Sample, Sampler, build_group
+from tests.sampling import Sample, Sampler, build_group
 
 # Times on a shared machine say nothing; examples are the same on every run.
 settings.register_profile("replaycheck", deadline=None, derandomize=True)

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-# DESIGN §4. User plus system time of the child: a busy machine makes the wall clock useless.
+# What is promised (docs/architecture.md). User plus system time of the child: a busy machine makes the wall clock useless.
 HELP_CPU_SECONDS = 0.3
 HEAVY = {"torch", "pandas", "pyarrow", "pydantic", "matplotlib", "numpy", "scipy", "numba", "rich", "jinja2"}
 

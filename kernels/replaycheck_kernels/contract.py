@@ -92,6 +92,7 @@ class KdaInputs:
 
     @property
     def sequences(self) -> int:
+        """R, how many are packed."""
         return len(self.offsets) - 1
 
     def start(self, sequence: int) -> int:
@@ -99,6 +100,7 @@ class KdaInputs:
         return self.starts[sequence] if self.starts else 0
 
     def lengths(self) -> list[int]:
+        """[R] tokens of each sequence."""
         return [end - start for start, end in zip(self.offsets, self.offsets[1:], strict=False)]
 
     def to(self, device: torch.device | str) -> KdaInputs:

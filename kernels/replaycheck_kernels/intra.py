@@ -8,13 +8,14 @@ can multiply the finished product instead (``head_scores``), which needs no refe
 
 from __future__ import annotations
 
+from functools import partial
 from math import inf, log
 
 import torch
 from torch import Tensor
 
 from .activation import padded
-from .precision import round_to
+from .precision import Precision, round_to
 from .recipe import Diagonal, Recipe
 
 _CLAMP = 126.0
@@ -64,12 +65,15 @@ def head_scores(q: Tensor, k: Tensor, G: Tensor, recipe: Recipe) -> tuple[Tensor
     """
     ratio = exponential(G - G.transpose(2, 3), recipe)
 
-    def operand(x: Tensor) -> Tensor:
-        return round_to(x, recipe.intra_operand, recipe.rounding_of(recipe.intra_operand)).flatten(0, 1)
-
+    operand = partial(_operand, precision=recipe.intra_operand, recipe=recipe)
     right = operand(k).transpose(1, 2)
     kk, qk = (torch.bmm(operand(left), right).unflatten(0, q.shape[:2]) for left in (k, q))
     return kk * ratio, qk * ratio
+
+
+def _operand(x: Tensor, precision: Precision, recipe: Recipe) -> Tensor:
+    """x [B, H, …] as it enters a batch of products, [B·H, …]."""
+    return round_to(x, precision, recipe.rounding_of(precision)).flatten(0, 1)
 
 
 def _left(q: Tensor, k: Tensor, G: Tensor, top: int, recipe: Recipe) -> tuple[Tensor, Tensor]:
@@ -77,9 +81,7 @@ def _left(q: Tensor, k: Tensor, G: Tensor, top: int, recipe: Recipe) -> tuple[Te
     rows = slice(top, top + recipe.sub_chunk)
     reference = G[:, :, top : top + 1]
 
-    def operand(x: Tensor) -> Tensor:
-        return round_to(x, recipe.intra_operand, recipe.rounding_of(recipe.intra_operand)).flatten(0, 1)
-
+    operand = partial(_operand, precision=recipe.intra_operand, recipe=recipe)
     grown = exponential(G[:, :, rows] - reference, recipe)
     right = operand(k[:, :, :top] * exponential(reference - G[:, :, :top], recipe)).transpose(1, 2)
     shape = (*q.shape[:2], recipe.sub_chunk, top)
@@ -98,10 +100,7 @@ def _diagonal(
     least = -inf if form == "fused" and top else -limit
     grown = exponential((G - reference).clamp(least, limit), recipe)
     shrunk = exponential((reference - G).clamp(-limit, limit), recipe)
-
-    def operand(x: Tensor) -> Tensor:
-        return round_to(x, recipe.diagonal_operand, recipe.rounding_of(recipe.diagonal_operand)).flatten(0, 1)
-
+    operand = partial(_operand, precision=recipe.diagonal_operand, recipe=recipe)
     right = operand(k * shrunk).transpose(1, 2)
     shape = (*q.shape[:2], recipe.sub_chunk, recipe.sub_chunk)
     return torch.bmm(operand(k * grown), right).view(shape), torch.bmm(operand(q * grown), right).view(shape)

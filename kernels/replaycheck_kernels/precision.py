@@ -13,6 +13,8 @@ from torch import Tensor
 
 
 class Precision(StrEnum):
+    """In which format a value is rounded. The value stays in fp32 or fp64; see :func:`round_to`."""
+
     FP64 = "fp64"
     FP32 = "fp32"
     TF32 = "tf32"
@@ -23,6 +25,8 @@ class Precision(StrEnum):
 
 
 class Rounding(StrEnum):
+    """Which of the two neighbours a value is rounded to: the nearest (ties to even), or the one nearer to zero."""
+
     NEAREST = "nearest"
     TOWARD_ZERO = "toward-zero"
 

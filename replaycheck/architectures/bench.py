@@ -78,4 +78,5 @@ class Bench:
 
 
 def logprobs(logits: Tensor) -> Tensor:
+    """[..., vocabulary] nat, in float64."""
     return torch.log_softmax(logits.double(), -1)

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from replaycheck.errors import UsageError, choices
+from replaycheck.names import did_you_mean
 
 __all__ = ["CONTROLS", "architectures", "causal_models", "library", "modelling_file", "select", "version"]
 
@@ -37,6 +38,7 @@ def library() -> Any:
 
 
 def version() -> str:
+    """Of the installed transformers."""
     return str(library().__version__)
 
 
@@ -78,7 +80,8 @@ def select(names: tuple[str, ...]) -> tuple[str, ...]:
         if name not in known:
             with_state = choices([*architectures(), *CONTROLS])
             raise UsageError(
-                f"transformers {version()} has no causal language model {name!r}; choose all, {with_state}"
+                f"transformers {version()} has no causal language model {name!r}{did_you_mean(name, known)}; "
+                f"choose all, {with_state}"
             )
     return tuple(dict.fromkeys(names))
 

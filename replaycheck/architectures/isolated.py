@@ -7,19 +7,20 @@ model and one for each operation. A child that dies is started again for the ope
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from time import monotonic
 
+from replaycheck.children import answering, ask
 from replaycheck.schema.architectures import ArchitectureCell, ArchitectureRow
 
 __all__ = ["LIMIT", "Task", "sweep_one"]
 
 LIMIT = 600.0
 """Seconds for one architecture. They take 2 to 13 of one core; on a busy machine ten times that."""
+MOST_LETTERS = 200
+"""Of a child's last line, which is what a table has room for."""
 
 
 @dataclass(frozen=True)
@@ -58,25 +59,15 @@ def _unbuilt(task: Task, reason: str) -> ArchitectureRow:
 
 def _child(task: Task, operations: Sequence[str], end: float) -> tuple[list[str], str]:
     """The whole lines that a child printed, and why it ended early if it did."""
-    command = [sys.executable, "-W", "ignore", "-m", "replaycheck.architectures.isolated"]
     sent = json.dumps({"name": task.name, "dtype": task.dtype, "seed": task.seed, "operations": list(operations)})
-    pipe, environment = subprocess.PIPE, os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=environment) as child:
-        try:
-            out, err = child.communicate(sent, timeout=max(1.0, end - monotonic()))
-            reason = (err.strip().splitlines() or [f"the process ended with code {child.returncode}"])[-1]
-        except subprocess.TimeoutExpired:
-            child.kill()
-            out, _ = child.communicate()
-            reason = f"no answer within {task.limit:g} s"
-    return [line for line in out.splitlines() if line.endswith("}")], reason[:200]
+    ended = ask(__name__, sent, max(1.0, end - monotonic()), task.limit)
+    return [line for line in ended.lines if line.endswith("}")], ended.reason[:MOST_LETTERS]
 
 
 def main() -> int:
-    """The child: lines go to the first stdout; whatever the library prints goes to stderr."""
+    """The child: a line for the model and one an operation; whatever the library prints goes to stderr."""
     task = json.load(sys.stdin)
-    with os.fdopen(os.dup(1), "w") as out:
-        os.dup2(2, 1)
+    with answering() as out:
         for line in _lines(task["name"], task["dtype"], task["seed"], task["operations"]):
             print(line.model_dump_json(), file=out, flush=True)
     return 0

@@ -16,9 +16,7 @@ from .discover import version
 from .model import Model
 from .tiny import sizes
 
-__all__ = ["MOST_LINES", "script"]
-
-MOST_LINES = 39
+__all__ = ["script"]
 
 _HEAD = """\
 # {title}

@@ -1,6 +1,6 @@
 """Provenance of bits: were the values of an fp32 or fp16 state rounded to bf16 before they were stored?
 
-A value that was once bf16 keeps zero low mantissa bits when it is widened (statistics.md C.14). The test reads stored
+A value that was once bf16 keeps zero low mantissa bits when it is widened. The test reads stored
 bits only; it needs no reference. It says nothing about a bf16 pool, nor about positions and slots.
 """
 

@@ -34,6 +34,8 @@ class TimedNetwork(Network):
 
 
 class LabSide:
+    """The lab as a side: schedules of the sessions through its executor, every pass timed."""
+
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
         recipe = preset(setup.recipe)

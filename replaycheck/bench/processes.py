@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -12,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
+from replaycheck.children import environment
 from replaycheck.errors import EngineEnvironmentError, InternalError, UsageError
 
 from .sides import Job, Measured, Setup
@@ -66,12 +66,11 @@ class Worker:
 def worker(setup: Setup) -> Iterator[Worker]:
     """Start a side; it is gone when the block ends."""
     command = [sys.executable, "-W", "ignore", "-m", "replaycheck.bench.worker"]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    if setup.device == "cpu":
-        environment |= {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": str(setup.threads)}
+    on_cpu = {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": str(setup.threads)}
+    variables = environment(**on_cpu if setup.device == "cpu" else {})
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as log:
         child = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, env=environment
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, env=variables
         )
         try:
             yield Worker(setup, child, log)

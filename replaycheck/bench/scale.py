@@ -18,6 +18,7 @@ from tempfile import TemporaryDirectory
 from time import monotonic
 
 from replaycheck.assets import suite_file
+from replaycheck.children import environment
 from replaycheck.errors import EngineEnvironmentError, ExitCode
 from replaycheck.replay.store import Run, read_environment, read_result
 from replaycheck.schema.bench import Figure, Target
@@ -104,9 +105,8 @@ def _run(folder: Path, subject: str, workers: int) -> tuple[int, int, str]:
     """Exit code, bytes of the largest process, last line of stderr."""
     command = [sys.executable, "-m", "replaycheck.cli.main", "run", str(folder / "suite.toml")]
     command += ["--subject", subject, "--out", str(folder / "run"), "--workers", str(workers)]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     with (folder / "err").open("w+b") as err:
-        child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=err, env=environment)
+        child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=err, env=environment())
         _, status, usage = os.wait4(child.pid, 0)
         child.returncode = os.waitstatus_to_exitcode(status)
         err.seek(0)

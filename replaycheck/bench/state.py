@@ -65,6 +65,8 @@ class Engines:
 
 @dataclass
 class Found:
+    """What one part of the bench adds to the whole."""
+
     figures: list[Figure] = field(default_factory=list)
     targets: list[Target] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -156,6 +158,7 @@ def _one_thread() -> Iterator[None]:
 
 
 def geometry_of(device: str) -> Geometry:
+    """A deployed model's share of one GPU; on the CPU a small one."""
     return KIMI_K3_TP8 if device == "cuda" else SMALL
 
 

@@ -23,6 +23,7 @@ NATIVE, BACK, COPY = "ours/native-verify", "ours/copy-back", "ours/slot-copy"
 
 
 def backend(device: str) -> Backend:
+    """The functions on states that run on a device."""
     return triton_backend() if device == "cuda" else TORCH
 
 

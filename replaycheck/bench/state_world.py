@@ -102,6 +102,7 @@ class World:
 
 
 def records_of(records: Records, layer: int) -> Records:
+    """One layer's records of stacked ones [L, ...]."""
     return Records(records.correction[layer], records.key[layer], records.decay[layer])
 
 
@@ -117,6 +118,7 @@ def draw(geometry: Geometry, rows: int, device: str, seed: int) -> World:
     def normal(*shape: int) -> Tensor:
         return torch.randn(*shape, generator=g, device=device).bfloat16().to(container)
 
+    # As Kimi Linear is initialised: A in U(1, 16), time steps log-uniform from e^-6.9 = 0.001 to e^-2.3 = 0.1.
     A_log = (torch.rand(x.layers, x.heads, generator=g, device=device) * 15 + 1).log()
     steps = (torch.rand(x.layers, x.heads, x.key, generator=g, device=device) * 4.6 - 6.9).exp()
     dt_bias = steps.expm1().log()

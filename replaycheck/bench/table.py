@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from replaycheck.schema.bench import Bench, Figure, Target
+from replaycheck.text import aligned
 
 _HEAD = ("what", "quantity", "median", "lowest", "highest", "unit", "runs")
 _NUMBERS = frozenset({2, 3, 4, 6})
@@ -13,7 +12,7 @@ _NUMBERS = frozenset({2, 3, 4, 6})
 
 def bench_text(bench: Bench) -> str:
     """The whole, ending with a newline."""
-    lines = [_where(bench), *_columns([_HEAD, *map(_row, bench.figures)])]
+    lines = [_where(bench), *aligned([_HEAD, *map(_row, bench.figures)], _NUMBERS)]
     lines += ["", *map(target_line, bench.targets)] if bench.targets else []
     lines += ["", *(f"note: {note}" for note in bench.notes)] if bench.notes else []
     return "\n".join(lines) + "\n"
@@ -45,14 +44,3 @@ def _where(bench: Bench) -> str:
 def _row(each: Figure) -> tuple[str, ...]:
     numbers = [number(x) for x in (each.median, each.lowest, each.highest)]
     return (each.subject, each.quantity, *numbers, each.unit, str(each.runs))
-
-
-def _columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return [
-        "  ".join(
-            cell.rjust(width) if i in _NUMBERS else cell.ljust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]

@@ -29,6 +29,8 @@ MISSING = (
 
 
 class TransformersSide:
+    """The library's own model of the same weights as a side, with its own cache."""
+
     def __init__(self, setup: Setup) -> None:
         """
         Raises:

@@ -7,12 +7,12 @@ A JSON object on stdin says what to build; then each line is a job, and each ans
 from __future__ import annotations
 
 import json
-import os
 import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from replaycheck.children import answering
 from replaycheck.errors import InternalError, ReplayCheckError
 
 from .sides import Job, Setup, Side, peak_bytes
@@ -21,8 +21,7 @@ from .workload import Sizes
 
 def main() -> int:
     """The child. Whatever libraries print goes to stderr."""
-    with os.fdopen(os.dup(1), "w") as out:
-        os.dup2(2, 1)
+    with answering() as out:
         try:
             setup = _setup(json.loads(sys.stdin.readline()))
             side = build(setup)

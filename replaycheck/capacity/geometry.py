@@ -9,6 +9,7 @@ from typing import Final
 from replaycheck.errors import UsageError, choices
 from replaycheck.model.config import CONFIG_FILE, kda_geometry, layer_kinds
 from replaycheck.model.fields import read_json_object
+from replaycheck.names import did_you_mean
 
 __all__ = ["GEOMETRIES", "Geometry", "geometry_named", "geometry_of"]
 
@@ -51,7 +52,9 @@ def geometry_named(name: str) -> Geometry:
         UsageError: no such name; the text lists them.
     """
     if name not in GEOMETRIES:
-        raise UsageError(f"unknown geometry {name!r}; choose {choices(GEOMETRIES)}, or give --model DIR")
+        raise UsageError(
+            f"unknown geometry {name!r}{did_you_mean(name, GEOMETRIES)}; choose {choices(GEOMETRIES)}, or give --model DIR"
+        )
     return GEOMETRIES[name]
 
 

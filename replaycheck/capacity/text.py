@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from replaycheck.schedule.speculation.method import Rollback
-from replaycheck.text import printable
+from replaycheck.text import aligned, printable
 
 from .answer import Answer
 
@@ -115,10 +115,5 @@ def _gain(found: Answer) -> Iterator[str]:
     yield from _OPEN
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """The first column left-aligned, the others right-aligned."""
-    table = [head, *rows]
-    widths = [max(len(row[i]) for row in table) for i in range(len(head))]
-    for row in table:
-        cells = [row[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True))]
-        yield "  ".join(cells).rstrip()
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    return aligned([head, *rows], right=range(1, len(head)))

@@ -10,7 +10,7 @@ import click
 
 from replaycheck.cli.options import emit_json, example, json_option
 from replaycheck.errors import ExitCode, UsageError
-from replaycheck.text import printable
+from replaycheck.text import aligned, printable
 
 if TYPE_CHECKING:
     from replaycheck.schema.comparison import ArmComparison, BaselineCell, Comparison, NoWorse
@@ -126,11 +126,4 @@ def _table(arms: tuple[ArmComparison, ...]) -> list[str]:
         )
         for arm in arms
     ]
-    widths = [max(len(row[column]) for row in [head, *rows]) for column in range(len(head))]
-    return [
-        "  ".join(
-            cell.rjust(width) if at else cell.ljust(width)
-            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in ([head, *rows] if rows else [])
-    ]
+    return aligned([head, *rows], right=range(1, len(head))) if rows else []

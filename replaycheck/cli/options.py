@@ -1,4 +1,4 @@
-"""Options that mean the same in every verb, each declared once (DESIGN §7).
+"""Options that mean the same in every verb, each declared once.
 
 A verb takes those it needs as decorators and gets the parameter named in the comment. Files that must be there are
 checked by their readers, whose errors say more than click's.

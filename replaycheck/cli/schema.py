@@ -6,6 +6,7 @@ import click
 
 from replaycheck.cli.options import emit_json, example
 from replaycheck.errors import UsageError, choices
+from replaycheck.names import did_you_mean
 from replaycheck.schema.architectures import ArchitectureTable
 from replaycheck.schema.base import Record
 from replaycheck.schema.bisect import Bisected
@@ -54,7 +55,10 @@ def command(name: str | None) -> None:
         emit_json({each: _schema(each) for each in SCHEMAS})
         return
     if name not in SCHEMAS:
-        raise UsageError(f"schema {name!r} is unknown; allowed are {choices(SCHEMAS)}; name one, or none for all")
+        raise UsageError(
+            f"schema {name!r} is unknown{did_you_mean(name, SCHEMAS)}; allowed are {choices(SCHEMAS)}; "
+            "name one, or none for all"
+        )
     emit_json(_schema(name))
 
 

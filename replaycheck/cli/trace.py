@@ -12,7 +12,8 @@ from replaycheck.cli.options import emit_json, example, json_option
 from replaycheck.cli.trace_export import command as export
 from replaycheck.cli.trace_import import command as import_
 from replaycheck.cli.trace_synth import synth
-from replaycheck.errors import ExitCode, UsageError, choices
+from replaycheck.errors import ExitCode, UsageError
+from replaycheck.names import all_of, did_you_mean
 from replaycheck.schema.trace import Group
 from replaycheck.text import printable
 from replaycheck.traces.describe import group_record, summaries, totals
@@ -84,8 +85,10 @@ def show(source: str, name: str | None, whole: bool, as_json: bool) -> None:
 def _only(groups: Sequence[Group], name: str, source: str) -> tuple[Group, ...]:
     chosen = tuple(group for group in groups if group.group == name)
     if not chosen:
+        there = [group.group for group in groups]
         raise UsageError(
-            f"--group {name!r} isn't in {source}; its groups are {choices(group.group for group in groups)}; name one"
+            f"--group {name!r} isn't in {source}{did_you_mean(name, there)}; "
+            f"{all_of(there, f'replaycheck trace show {source}')}"
         )
     return chosen
 

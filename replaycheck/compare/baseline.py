@@ -7,7 +7,7 @@ fixes. Where no position of the old cell differed there is no noise to test agai
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,14 +17,14 @@ from replaycheck.schema.comparison import BaselineCell
 from replaycheck.schema.estimate import Estimate
 from replaycheck.schema.result import Verdict
 from replaycheck.stats.equivalence import ALPHA, no_worse
-from replaycheck.stats.estimate import Estimated
 from replaycheck.stats.intervals import mean_of
 from replaycheck.stats.power import no_worse_power, traces_for_no_worse
+from replaycheck.stats.reduction import PerTrace, by_cluster
 
 __all__ = ["MIN_TRACES", "NOISE_SHARE", "CellTraces", "Margin", "judge_cell"]
 
 MIN_TRACES = 32
-"""Fewer show nothing: a t interval of 8 heavy-tailed traces covers 85 % instead of 95, of 32 91 % (statistics.md C.0)."""
+"""Fewer show nothing: a t interval of 8 heavy-tailed traces covers 83 % instead of 95, of 32 88 % (docs/statistics.md)."""
 
 NOISE_SHARE = 0.1
 """The margin, as a share of the baseline's own noise of other cuts (F_num). Independent errors add in squares, so a new one
@@ -146,7 +146,9 @@ def _statistical(
     if not len(change):
         return _vacuous(cell, effect, margin, "Nothing was compared: no trace has a difference in both runs.")
     clusters = [name for name, keep in zip(before.cluster, kept, strict=True) if keep]
-    a, b, d = (_by_cluster(values, clusters) for values in (before.apart[kept], after.apart[kept], change))
+    codes, traces = np.unique(np.array(clusters), return_inverse=True)[1], np.arange(len(change))
+    numbers = (before.apart[kept], after.apart[kept], change)
+    a, b, d = (by_cluster(PerTrace(traces, each), codes) for each in numbers)
     found = no_worse(d, margin.nat)
     failed = found.p_worse is not None and found.p_worse <= ALPHA / cells
     same = not d.any()
@@ -160,9 +162,9 @@ def _statistical(
         mode="statistical",
         verdict=verdict,
         traces=int(kept.sum()),
-        old=_estimate(mean_of(a)),
-        new=_estimate(mean_of(b)),
-        difference=_estimate(found.estimate),
+        old=Estimate.of(mean_of(a)),
+        new=Estimate.of(mean_of(b)),
+        difference=Estimate.of(found.estimate),
         margin=margin.nat,
         margin_why=margin.why,
         power=no_worse_power(len(d), margin.nat, spread) if len(d) > 1 else None,
@@ -182,16 +184,6 @@ def _sentence(verdict: Verdict, same: bool, n: int, change: Values, margin: Marg
         return f"{moved}, shown to be less than the margin {margin.nat:.3g}."
     few = f"; under {MIN_TRACES} traces prove nothing" if n < MIN_TRACES else ""
     return f"{moved}, which is neither shown to be under the margin {margin.nat:.3g} nor over it{few}."
-
-
-def _by_cluster(values: Values, clusters: Sequence[str]) -> Values:
-    """Mean over the traces of each cluster, [clusters]: traces that share text count once."""
-    _, at, count = np.unique(np.array(clusters), return_inverse=True, return_counts=True)
-    return np.asarray(np.bincount(at, weights=values) / count)
-
-
-def _estimate(found: Estimated) -> Estimate:
-    return Estimate(**asdict(found))
 
 
 def _vacuous(cell: str, effect: Effect, margin: Margin, sentence: str) -> BaselineCell:

@@ -19,7 +19,7 @@ BF16_UNIT = 2.0**-8
 def cast(values: NDArray[np.float32], pool: PoolDtype) -> NDArray[np.float32]:
     """``values`` [any shape, fp32] as they come back from a pool of that dtype; infinity where it overflows.
 
-    >>> cast(np.array([1 + 2**-11 + 2**-23], np.float32), PoolDtype.FP16)  # engines.md 2.3: via bf16 it would be 1
+    >>> cast(np.array([1 + 2**-11 + 2**-23], np.float32), PoolDtype.FP16)  # via bf16 it would be 1
     array([1.0009766], dtype=float32)
     """
     if pool is PoolDtype.FP32:

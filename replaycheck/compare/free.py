@@ -1,7 +1,7 @@
 """Which positions of two free runs can be compared: those whose prefix both arms share, as far as the first difference.
 
 Up to and including the first token that differs, both arms have run the same tokens, so these positions are paired and may
-gate (DESIGN §8). What follows has another prefix: it differs by construction and says nothing.
+gate (docs/free-runs.md). What follows has another prefix: it differs by construction and says nothing.
 """
 
 from __future__ import annotations

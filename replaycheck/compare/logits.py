@@ -56,7 +56,7 @@ def kl(reference: Wide, candidate: Wide) -> Wide:
     """[n] KL(reference ‖ candidate), nat, of log-probabilities [n, vocabulary]; a token of probability 0 adds 0.
 
     The sum of p·(a − b) has terms of both signs that cancel; p·(expm1(b − a) − (b − a)) has the same sum, since
-    probabilities add up to 1, and no term is negative (statistics.md C.3: at 1e-5 the plain form is all noise).
+    probabilities add up to 1, and no term is negative (at a difference of 1e-5 nat the plain form is all noise).
     """
     impossible = np.isneginf(reference)
     with np.errstate(invalid="ignore", over="ignore"):

@@ -9,21 +9,14 @@ import pyarrow as pa
 
 from replaycheck.schema.tables import OBSERVATIONS
 
-from .record import ArmRecording
 from .said import Said
 from .scored import Scored, named, whole
 
-__all__ = ["observations", "observe"]
-
-
-def observe(recording: ArmRecording, experiment: str = "forced") -> pa.Table:
-    """The OBSERVATIONS rows of one arm. Log-probabilities are computed in float64 from the fp32 logits."""
-    arm = Scored.of(recording)
-    return observations([arm], Said.of([arm]), experiment)
+__all__ = ["observations"]
 
 
 def observations(arms: Sequence[Scored], said: Said, experiment: str = "forced") -> pa.Table:
-    """The OBSERVATIONS rows of all arms, in key order."""
+    """The OBSERVATIONS rows of all arms, in key order. Log-probabilities are computed in float64 from the fp32 logits."""
     arms = [arm for arm in sorted(arms, key=lambda arm: arm.arm) if len(arm)]
     if not arms:
         return OBSERVATIONS.empty_table()

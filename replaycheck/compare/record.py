@@ -35,6 +35,7 @@ class ScoredTurn:
 
     @property
     def key(self) -> tuple[str, int, int]:
+        """By which the same turn of another arm is found."""
         return self.trace, self.branch, self.turn
 
 
@@ -54,6 +55,7 @@ class StateAt:
 
     @property
     def key(self) -> tuple[str, int, int, int]:
+        """By which the same restore of another arm is found."""
         return self.trace, self.branch, self.turn, self.position
 
 

@@ -18,15 +18,10 @@ from replaycheck.schema.tables import RESTORES
 from .casts import cast
 from .record import ArmRecording, StateAt
 
-__all__ = ["compare_restores", "restores"]
+__all__ = ["LARGEST", "restores"]
 
 LARGEST = float(np.finfo(np.float32).max)
 """Stands for an error without a finite size (an overflow, a NaN), so that every number fits JSON."""
-
-
-def compare_restores(cell: Cell, reference: ArmRecording, candidate: ArmRecording) -> pa.Table:
-    """The RESTORES rows of one cell."""
-    return restores([cell], {cell.reference: reference, cell.candidate: candidate})
 
 
 def restores(cells: Sequence[Cell], recordings: Mapping[str, ArmRecording]) -> pa.Table:

@@ -1,4 +1,4 @@
-"""Pairs from two saved recordings: what DESIGN §7's ``compare A B`` does without logits, torch or a model.
+"""Pairs from two saved recordings: what ``compare A B`` does without logits, torch or a model.
 
 Equality of bits is that of the logits' digests; KL is null, since the full distribution wasn't kept.
 """

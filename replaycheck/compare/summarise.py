@@ -61,7 +61,7 @@ class Summariser:
 
 
 def _why_vacuous(cell: Cell, positions: int, arms: Mapping[str, ArmResult]) -> str:
-    """DESIGN §7: a warm arm without a proven hit, or no position at all."""
+    """A warm arm without a proven hit, or no position at all."""
     for name in (cell.reference, cell.candidate):
         if arms[name].compiler is Compiler.WARM and not arms[name].proven_hits:
             return f"the arm {name} restored nothing that it could prove"

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 __all__ = ["NOTHING", "TOP", "TopLogprobs", "joined"]
 
 TOP = 20
-"""Alternatives that a recording keeps (DESIGN §3): what engines return at most, so recordings stay comparable."""
+"""Alternatives that a recording keeps: what engines return at most, so recordings stay comparable."""
 
 NOTHING = -1
 """No entry: an id that no token has."""

@@ -1,7 +1,7 @@
 """How a failing cell looks over all its traces: the share that shows it, where on the grid it begins, how it dies in log p.
 
-Statistics.md C.10: onset modulo the chunk, amplitude after the restore, decay, fraction of traces. In the lab states say
-more; these are what any subject shows.
+Onset modulo the chunk, amplitude after the restore, decay, share of traces (docs/statistics.md, Where it begins). In the lab
+states say more; these are what any subject shows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["COLUMNS", "Across", "across"]
 
 COLUMNS = ("cell", "trace", "turn", "position", "dlogp", "bits_equal", "offset_from_restore")
 FARTHEST = 256
-"""Tokens after a restore that are looked at (C.10: -32 to +256)."""
+"""Tokens after a restore that are looked at: as many as the curve round restores shows after one."""
 
 
 @dataclass(frozen=True)

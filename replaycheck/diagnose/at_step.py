@@ -35,6 +35,7 @@ def wrong_by_kind(found: Replayed) -> tuple[tuple[str, int, int], ...]:
 
 
 def lost_hits(found: Replayed) -> int:
+    """Hits that warm's plan expected and that didn't happen; 0 where nothing was recorded."""
     if not found.recordings:
         return 0
     return max(0, found.recordings[1].expected_hits - found.recordings[1].proven_hits)
@@ -96,6 +97,7 @@ def _first_layer(wrong: FirstWrong) -> int:
 
 
 def loaded(trail: Trail, row: Row) -> Seen:
+    """What a row was given when its state was loaded."""
     return next(seen for seen in trail.steps if seen.row is row and seen.key.op is Op.LOAD)
 
 

@@ -13,7 +13,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from replaycheck.errors import UsageError, choices
+from replaycheck.errors import UsageError
+from replaycheck.names import MOST, all_of, did_you_mean
 
 __all__ = ["CODES", "Code", "broader", "index", "lookup", "page"]
 
@@ -50,9 +51,9 @@ def lookup(code: str) -> Code:
     """
     entry = CODES.get(code.upper())
     if entry is None:
-        raise UsageError(
-            f"finding code {code!r} isn't known; the codes are {choices(CODES)}; `replaycheck explain` lists them"
-        )
+        titled = [f"{entry.code}, {entry.title}" for entry in CODES.values() if code.lower() in entry.title.lower()]
+        meant = f" (in a title: {'; '.join(titled[:MOST])})" if titled else did_you_mean(code, CODES)
+        raise UsageError(f"finding code {code!r} isn't known{meant}; {all_of(CODES, 'replaycheck explain')}")
     return entry
 
 

@@ -86,7 +86,7 @@ def _evidence(s: Symptoms) -> Iterator[str]:
 
 
 def _size(error: float) -> str:
-    """What an error of this size may be (statistics.md C.10)."""
+    """What an error of this size may be (docs/statistics.md, Where it begins)."""
     if error <= ROUNDING:
         return "as large as one or two roundings to bf16"
     return "as large as a state: another state" if error >= OTHER else "more than rounding, less than another state"

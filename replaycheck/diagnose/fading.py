@@ -1,4 +1,4 @@
-"""How an error lives on: its size where it came up, and whether it fades as fast as the model forgets (statistics.md C.10).
+"""How an error lives on: its size where it came up, and whether it fades as fast as the model forgets.
 
 Layers below the first wrong one are right at all later tokens, so this layer's inputs are the reference's. An error δ of
 its state that nothing adds to goes on as δ ← δ·diag(e^g)·(I − β k̂k̂ᵀ), which is the recurrence without values: computed here

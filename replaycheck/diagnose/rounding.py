@@ -1,6 +1,6 @@
 """RC101: which stored states had been rounded to bf16 before they were stored, and which are proven clean.
 
-The proof is in the bits (statistics.md C.14): a value that was once bf16 keeps zero low mantissa bits in a wider pool.
+The proof is in the bits: a value that was once bf16 keeps zero low mantissa bits in a wider pool.
 In a bf16 pool bits can't show it; there only equality with split-rounded proves that one cast was all.
 """
 

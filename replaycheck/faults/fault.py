@@ -9,8 +9,9 @@ from importlib import import_module
 import torch
 from torch import Tensor
 
-from replaycheck.errors import UsageError, choices
+from replaycheck.errors import UsageError
 from replaycheck.model.config import ModelConfig
+from replaycheck.names import all_of, did_you_mean
 from replaycheck.schedule.parallel import ParallelPlan
 from replaycheck.schedule.prefix.job import PrefixCache
 from replaycheck.schedule.steps import Schedule
@@ -125,7 +126,8 @@ def find_fault(name: str) -> Fault:
     if name in FAULTS:
         return FAULTS[name]
     if ":" not in name:
-        raise UsageError(f"unknown fault {name!r}; choose {choices(sorted(FAULTS))}, or give package.module:name")
+        others = all_of(sorted(FAULTS), "replaycheck selftest --list")
+        raise UsageError(f"unknown fault {name!r}{did_you_mean(name, FAULTS)}; {others}, or give package.module:name")
     module, _, attribute = name.partition(":")
     try:
         found = getattr(import_module(module), attribute)

@@ -28,7 +28,7 @@ GROUPS_OF_THE_LAB = 1
 """The lab's bits don't depend on when it runs: its start-up check measures what they could depend on. One group shows it."""
 
 GROUPS_OF_OTHERS = 64
-"""Of any other subject nothing is known. 64 traces are what the gates of equivalence need (statistics.md C.0)."""
+"""Of any other subject nothing is known. 64 traces are what the gates of equivalence need (docs/statistics.md)."""
 
 
 def measure_repeat(settings: Settings, run: Run, say: Callable[[str], None] = lambda line: None) -> tuple[Measure, ...]:

@@ -6,7 +6,7 @@ A part holds whole traces. Each trace is one number first (its mean, its rms); t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -141,7 +141,7 @@ class FloorSums:
 
     def _measure(self, index: int, means: dict[int, Wide]) -> Measure:
         pairing, mine = self._pairings[index], self._sums[index]
-        mean, rms, window, state = (_estimate(means.get(self._number(index, of), np.empty(0))) for of in _MEANS)
+        mean, rms, window, state = (self._mean(means, index, of) for of in _MEANS)
         arm = pairing.candidate
         return Measure(
             control=pairing.control,
@@ -165,15 +165,14 @@ class FloorSums:
             abs_dlogp=spilled_quantiles(self._spill, self._number(index, "mean")),
             flips=mine.flips,
             flip_margin_max=mine.flip_margin_max,
-            flip_traces=Estimate(**asdict(rate(mine.flip_traces, mine.traces))),
+            flip_traces=Estimate.of(rate(mine.flip_traces, mine.traces)),
             state_rel_error=state if mine.state_max is not None else None,
             state_rel_error_max=mine.state_max,
             trace_spread=mine.trace_spread if mine.traces <= NAMED_TRACES else {},
         )
 
-
-def _estimate(values: Wide) -> Estimate:
-    return Estimate(**asdict(mean_of(values)))
+    def _mean(self, means: dict[int, Wide], index: int, of: str) -> Estimate:
+        return Estimate.of(mean_of(means.get(self._number(index, of), np.empty(0))))
 
 
 def _cluster_means(spill: Spill) -> dict[int, Wide]:

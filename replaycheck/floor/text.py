@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from replaycheck.report.text import number, plural
 from replaycheck.schema.estimate import Estimate
 from replaycheck.schema.floor import FloorFile, Floors, Measure
-from replaycheck.text import printable
+from replaycheck.text import aligned, printable
 
 __all__ = ["floor_text", "zero_lines"]
 
@@ -27,7 +25,7 @@ def floor_text(found: FloorFile) -> str:
         f"on {place.device}, {place.device_name or 'unnamed'}; {versions}",
         f"suite {found.suite}, {found.groups:,} groups, seed {found.seed}",
         "",
-        *_table([_HEAD, *(_row(each) for each in found.floors.measures)]),
+        *aligned([_HEAD, *(_row(each) for each in found.floors.measures)]),
         "",
         "s: rms of Δ log p in a trace, mean over traces with its 95 % interval; window: mean |Δ log p| in the 64 tokens",
         "after a restored state; state error: of one cast to the pool dtype, mean and largest; nat.",
@@ -83,8 +81,3 @@ def _state(each: Measure) -> str:
     if each.state_rel_error is None:
         return "–"
     return f"{number(each.state_rel_error.value)}, {number(each.state_rel_error_max)}"
-
-
-def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]

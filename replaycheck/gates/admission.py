@@ -1,4 +1,4 @@
-"""The record that a gate can fail: ``FILE.admission.json`` beside the gate file (DESIGN §7, statistics.md C.15).
+"""The record that a gate can fail: ``FILE.admission.json`` beside the gate file (docs/concepts.md, Verdicts).
 
 A gate is admitted once ``selftest`` has seen its seeded fault exceed the bound and a clean run not. A shipped file
 whose record is missing, stale or too weak is refused; a user's file judges with a warning.

@@ -29,6 +29,7 @@ class Bound:
     traces: int | None = None
 
     def broken_by(self, value: float) -> bool:
+        """Whether a value lies above it; nothing breaks a bound that isn't known."""
         return self.value is not None and value > self.value
 
     def share(self, value: float) -> float:

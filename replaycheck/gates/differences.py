@@ -1,6 +1,6 @@
 """Metrics on differences of log-probabilities: the worst trace, the tail, the window after a restore, flips.
 
-Never a mean alone: 64 bad tokens of 0.3 nat among 16,384 add 1.6e-4 to it (statistics.md C.3). Values are in nat.
+Never a mean alone: 64 bad tokens of 0.3 nat among 16,384 add 1.6e-4 to it (docs/statistics.md). Values are in nat.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from replaycheck.stats.selection import rank_of
 
 from .bounds import Bound, bound_in, floor_of, missing, told
 from .evidence import Evidence
-from .measured import CellNumber, Measured, worst_cell, written
+from .measured import CellNumber, Measured, worst_cell
 from .scoped import fewest_traces, why_vacuous
 from .sums import CellTraces, cell_values
 from .unsized import unsized_words
@@ -33,6 +33,7 @@ from .unsized import unsized_words
 __all__ = ["LEVEL", "flips_above_margin", "tail_quantile", "window_after_restore", "worst_trace"]
 
 LEVEL = 0.999
+"""The tail that result.json reports, too: one position in a thousand lies above, a chunk of 64 in 64,000 tokens."""
 
 TRACES = 0.95
 """The interval beside a largest trace is one of this quantile over traces: a maximum of n has none of its own."""
@@ -131,7 +132,7 @@ def _tail(evidence: Evidence, gate: Gate, cell: str) -> Estimate:
     """With its interval, for which the positions of one cell are read again."""
     values, clusters = cell_values(evidence.tables, cell, gate.scope.experiment or "forced")
     code = {name: at for at, name in enumerate(dict.fromkeys(clusters))}
-    return written(pooled_quantile(values, np.array([code[name] for name in clusters], np.int64), LEVEL))
+    return Estimate.of(pooled_quantile(values, np.array([code[name] for name in clusters], np.int64), LEVEL))
 
 
 def flips_above_margin(evidence: Evidence, gate: Gate) -> Measured:

@@ -1,4 +1,4 @@
-"""The operator's question: is switching the cache on the same enough? TOST of the ratio to F_num (statistics.md C.6).
+"""The operator's question: is switching the cache on the same enough? TOST of the ratio to F_num (docs/statistics.md).
 
 A trace's number is the root mean square of its Δ log p; F_num's is the same of the control. The margin is the gate's factor,
 fixed before looking. A p value above 0.05 in a test of difference would be no answer.
@@ -22,7 +22,7 @@ from replaycheck.stats.power import no_worse_power, traces_for_no_worse
 
 from .bounds import NAMES, Bound, floor_of, missing, told
 from .evidence import Evidence
-from .measured import Measured, counted, nothing, written
+from .measured import Measured, counted, nothing
 from .scoped import fewest_traces, why_vacuous
 from .sums import CellTraces
 
@@ -71,7 +71,7 @@ def _cell(gate: Gate, cell: CellResult, traces: CellTraces, measure: Measure) ->
         f"{name} is {floor.mean():.3g} nat, a trace's spread on average ({told(measure)})",
         None if gate.floor is FloorKind.RUN else measure.traces,
     )
-    estimate = written(found.estimate)
+    estimate = Estimate.of(found.estimate)
     return Measured(
         estimate,
         cell.name,

@@ -50,6 +50,7 @@ class Evidence:
 
     @cached_property
     def arm(self) -> dict[str, ArmResult]:
+        """By name."""
         return {arm.name: arm for arm in self.arms}
 
     def cells_in(self, scope: Scope) -> tuple[CellResult, ...]:

@@ -80,7 +80,7 @@ def _refused(gate: Gate, bound: Bound, evidence: Evidence) -> str:
 
 
 def _verdict(gate: Gate, measured: Measured, bound: Bound) -> GateVerdict:
-    """A value above the bound fails however little was seen; only to pass takes evidence (statistics.md C.12).
+    """A value above the bound fails however little was seen; only to pass takes evidence.
 
     A bound over a floor is an estimate itself: one trace of 12 positions exceeds 3 times its own F_num in 1 of 17 clean
     suites. So a floor of fewer traces than the gate needs can't fail it.

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from replaycheck.assets import gate_file, gate_files
 from replaycheck.errors import UsageError, choices
+from replaycheck.names import did_you_mean
 from replaycheck.schema.arm import Effect
 from replaycheck.schema.gate import Admission, Gate, GateFile, Waiver
 from replaycheck.schema.problems import problems
@@ -111,7 +112,7 @@ def _wrong(gates: GateFile) -> Iterator[tuple[tuple[str | int, ...], str]]:
         if name not in names:
             yield (
                 ("waiver", at, "gate"),
-                f"waiver of {name!r}, which is no gate of this file; those are {choices(names)}",
+                f"waiver of {name!r}, which is no gate of this file{did_you_mean(name, names)}; those are {choices(names)}",
             )
         if name in waived[:at]:
             yield ("waiver", at, "gate"), f"gate {name!r} is waived twice; keep one of the two"
@@ -120,7 +121,10 @@ def _wrong(gates: GateFile) -> Iterator[tuple[tuple[str | int, ...], str]]:
 def _meaningless(gate: Gate) -> Iterator[tuple[str, str]]:
     """A metric that isn't there, or keys that its metric would ignore: the key, and in words."""
     if gate.metric not in METRICS:
-        yield "metric", f"metric {gate.metric!r} is unknown; allowed are {choices(METRICS)}"
+        yield (
+            "metric",
+            (f"metric {gate.metric!r} is unknown{did_you_mean(gate.metric, METRICS)}; allowed are {choices(METRICS)}"),
+        )
         return
     metric, name = METRICS[gate.metric], f"metric {gate.metric!r}"
     if gate.scope.effect is not None and metric.reads != "cells":

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Literal
 
 from replaycheck.schema.result import Estimate
-from replaycheck.stats.estimate import Estimated
 from replaycheck.stats.intervals import CONFIDENCE, proportion
 
 from .bounds import Bound
 
-__all__ = ["CellNumber", "Measured", "counted", "largest", "nothing", "worst_cell", "written"]
+__all__ = ["CellNumber", "Measured", "counted", "largest", "nothing", "worst_cell"]
 
 
 @dataclass(frozen=True)
@@ -110,8 +109,3 @@ def _weight(number: CellNumber) -> tuple[int, float]:
     if number.bound.value is None:
         return 1, number.value
     return 2 if number.bound.broken_by(number.value) else 0, number.bound.share(number.value)
-
-
-def written(found: Estimated) -> Estimate:
-    """What the statistics say, as a record."""
-    return Estimate(**asdict(found))

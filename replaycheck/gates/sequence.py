@@ -1,4 +1,4 @@
-"""The fixed sequence kernel → state → logits → tokens of a gate file (statistics.md C.9).
+"""The fixed sequence kernel → state → logits → tokens of a gate file (docs/statistics.md, Many cells).
 
 It costs no correction for many tests: the first stage with a failure ends it. Gates without a stage are judged in any case.
 """

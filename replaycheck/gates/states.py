@@ -1,6 +1,6 @@
 """The error of a restored state in units of one rounding: measured over F_rnd, which is computed from the live state.
 
-1 is one direct cast to the pool dtype, 1.5 a second rounding (statistics.md C.2). Only the model's first recurrent layer is
+1 is one direct cast to the pool dtype, 1.5 a second rounding. Only the model's first recurrent layer is
 read: its inputs depend on tokens alone, so nothing but storing and restoring can move its state. Deeper layers see what
 earlier roundings did to their inputs: in clean runs of the shipped model their ratio reaches 14, that of the first 9.8.
 """

@@ -65,7 +65,7 @@ def _count(gates: Sequence[GateResult], verdict: GateVerdict) -> int:
 
 
 def exit_code(codes: Iterable[ExitCode]) -> ExitCode:
-    """The first of several exit codes by DESIGN §7's precedence; 0 if none of them is there."""
+    """The first of several exit codes in the order of :data:`~replaycheck.errors.PRECEDENCE`; 0 if none of them is there."""
     found = set(codes)
     return next((code for code in PRECEDENCE if code in found), ExitCode.PASS)
 

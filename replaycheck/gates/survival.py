@@ -1,7 +1,7 @@
 """First divergence as survival data: the share of traces that have parted so many tokens after their first restore.
 
-The mean of the traces that did part says 566 tokens where the truth is 1703 (statistics.md C.4); a trace that ends before it
-parts is censored. One case a trace: its earliest divergence of any branch.
+The mean of the traces that did part says 566 tokens where the truth is 1703; a trace that ends before it parts is censored.
+One case a trace: its earliest divergence of any branch.
 """
 
 from __future__ import annotations

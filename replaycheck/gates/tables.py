@@ -12,7 +12,7 @@ __all__ = ["InMemory", "Tables"]
 
 
 class Tables(Protocol):
-    """``pairs``, ``restores`` and ``divergences`` of DESIGN §7."""
+    """``pairs``, ``restores`` and ``divergences``, as :mod:`replaycheck.schema.tables` has them."""
 
     def blocks(self, table: str, columns: Sequence[str]) -> Iterator[pa.Table]:
         """All rows, in blocks that hold whole traces; a table that the run doesn't have gives none."""

@@ -17,6 +17,7 @@ from replaycheck.model.gguf_draws import Array, Draws
 from replaycheck.model.gguf_export import gguf_model
 from replaycheck.model.gguf_file import Field, GgufModel, write_gguf
 from replaycheck.model.tensors import expected_tensors
+from replaycheck.names import did_you_mean
 from replaycheck.traces import vocabulary
 
 __all__ = ["ARCHITECTURES", "Tiny", "tiny_model", "write_tiny"]
@@ -69,7 +70,7 @@ def tiny_model(name: str, seed: int = 0) -> GgufModel:
         weights = {key: layers.kimi_tensor(draws, key, spec) for key, spec in expected_tensors(layers.KIMI).items()}
         return gguf_model(f"tiny-{name}", layers.KIMI, weights)
     if name not in ARCHITECTURES:
-        raise UsageError(f"no architecture {name!r}; choose {choices(names())}")
+        raise UsageError(f"no architecture {name!r}{did_you_mean(name, names())}; choose {choices(names())}")
     tiny = ARCHITECTURES[name]
     tensors = dict(tiny.ends(draws))
     for layer in range(layers.LAYERS):

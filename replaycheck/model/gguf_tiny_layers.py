@@ -72,6 +72,7 @@ LLAMA: Final[Fields] = {**_ATTENTION, "attention.head_count_kv": KV_HEADS}
 
 
 def llama(draws: Draws, layer: int) -> Tensors:
+    """Attention in every layer: the control."""
     norms = {"attn_norm.weight": draws.norm(WIDTH), "ffn_norm.weight": draws.norm(WIDTH)}
     return {**norms, **_attention(draws), **_mlp(draws)}
 
@@ -88,6 +89,7 @@ MAMBA: Final[Fields] = {
 
 
 def mamba(draws: Draws, layer: int) -> Tensors:
+    """Mamba-1 in every layer."""
     return {
         "attn_norm.weight": draws.norm(WIDTH),
         "ssm_in.weight": draws.matrix(2 * INNER, WIDTH),
@@ -115,6 +117,7 @@ MAMBA2: Final[Fields] = {
 
 
 def mamba2(draws: Draws, layer: int) -> Tensors:
+    """Mamba-2 in every layer: one decay a head."""
     channels = INNER + 2 * _GROUPS * _STATE2
     return {
         "attn_norm.weight": draws.norm(WIDTH),
@@ -145,6 +148,7 @@ QWEN35: Final[Fields] = {
 
 
 def qwen35(draws: Draws, layer: int) -> Tensors:
+    """Gated DeltaNet, and attention in every ``_EVERY``-th layer."""
     norms = {"attn_norm.weight": draws.norm(WIDTH), "post_attention_norm.weight": draws.norm(WIDTH)}
     if (layer + 1) % _EVERY == 0:
         return {**norms, **_attention(draws, 2), **_head_norms(draws), **_mlp(draws)}
@@ -181,6 +185,7 @@ def lfm2_ends(draws: Draws) -> Tensors:
 
 
 def lfm2(draws: Draws, layer: int) -> Tensors:
+    """Short gated convolutions, and attention in the layers of ``_LFM2_ATTENTION``."""
     norms = {"attn_norm.weight": draws.norm(WIDTH), "ffn_norm.weight": draws.norm(WIDTH)}
     if layer in _LFM2_ATTENTION:
         return {**norms, **_attention(draws), **_head_norms(draws), **_mlp(draws)}
@@ -207,10 +212,12 @@ RWKV7: Final[Fields] = {
 
 
 def rwkv7_ends(draws: Draws) -> Tensors:
+    """Embedding, head and norms; RWKV normalises the embedding, too."""
     return {**plain_ends(draws), **_affine(draws, "token_embd_norm", "output_norm")}
 
 
 def rwkv7(draws: Draws, layer: int) -> Tensors:
+    """RWKV-7 in every layer: a delta rule with decays, rates and gates from low-rank products."""
     decays, rates, values, gates = (_low_rank(draws, name) for name in "wavg")
     return {
         **_affine(draws, "attn_norm", "attn_norm_2", "time_mix_ln"),

@@ -13,6 +13,7 @@ from pathlib import Path
 import pandas as pd
 
 from replaycheck.errors import UsageError, choices
+from replaycheck.names import did_you_mean
 from replaycheck.replay.parts import read_table
 from replaycheck.report.saved import Saved
 from replaycheck.report.saved import load as load_saved
@@ -130,7 +131,9 @@ class LoadedRun:
     def _known(self, what: str, name: str, there: list[str]) -> None:
         if name not in there:
             few = [*there[:8], "…"] if len(there) > 8 else there
-            raise UsageError(f"the run in {str(self.path)!r} has no {what} {name!r}; it has {choices(few)}")
+            raise UsageError(
+                f"the run in {str(self.path)!r} has no {what} {name!r}{did_you_mean(name, there)}; it has {choices(few)}"
+            )
 
     def _repr_html_(self) -> str:
         return self.verdict._repr_html_() + self.gates._repr_html_()

@@ -71,6 +71,7 @@ def differences(found: KdaOutput, expected: KdaOutput) -> list[Difference]:
 
 
 def allowed(tensor: str, predicted: Predicted) -> float:
+    """The predicted relative error of a kernel's ``o``, else of its states."""
     return predicted.output if tensor == "o" else predicted.state
 
 

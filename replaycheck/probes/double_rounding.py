@@ -62,8 +62,9 @@ def probe_double_rounding(states: NDArray[np.float32], store: Cast = cast) -> Pr
     Args:
         states: fp32 accumulators of a real model, any shape.
     """
+    # As a state [H, V, K]: a fault may look at heads.
     wrong = sum(
-        float(store(torch.tensor([given]), TORCH_DTYPE[pool])[0]) != expected
+        float(store(torch.full((1, 1, 1), given), TORCH_DTYPE[pool])) != expected
         for pool, given, expected in (VIA_BF16, VIA_FP16)
     )
     elements = sum(_mismatches(states, pool, store) for pool in PoolDtype)

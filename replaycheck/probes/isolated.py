@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from time import monotonic
 from typing import Any
+
+from replaycheck.children import answering, ask
 
 from .answer import Answer
 from .properties import NAMES, crashed
@@ -113,38 +114,23 @@ class _Ended:
 
 
 def _child(isolated: Isolated, names: Sequence[str], end: float) -> _Ended:
-    command = [sys.executable, "-W", "ignore", "-m", "replaycheck.probes.isolated"]
-    pipe = subprocess.PIPE
-    hung = False
-    with subprocess.Popen(
-        command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=_environment(isolated)
-    ) as child:
-        try:
-            out, err = child.communicate(isolated.task(names), timeout=max(0.0, end - monotonic()))
-            reason = (err.strip().splitlines() or [f"the process ended with code {child.returncode}"])[-1]
-        except subprocess.TimeoutExpired:
-            child.kill()
-            out, _ = child.communicate()
-            reason, hung = f"no answer within {isolated.seconds:g} s", True
-    ready, *lines = out.splitlines() or [""]
+    left = max(0.0, end - monotonic())
+    ended = ask(__name__, isolated.task(names), left, isolated.seconds, **_variables(isolated))
+    ready, *lines = ended.lines or ("",)
     cells = [Timed.read(line) for line in lines if line.endswith("}")]  # a killed child may leave half a line
-    return _Ended(cells, reason, ready == READY, hung, child.returncode == DEVICE_LOST and bool(cells))
+    return _Ended(cells, ended.reason, ready == READY, ended.hung, ended.code == DEVICE_LOST and bool(cells))
 
 
-def _environment(isolated: Isolated) -> dict[str, str]:
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    if isolated.subject.device == "cpu":
-        environment["CUDA_VISIBLE_DEVICES"] = ""
-    if isolated.interpreted:
-        environment["TRITON_INTERPRET"] = "1"  # Triton reads it when kernels are defined
-    return environment
+def _variables(isolated: Isolated) -> dict[str, str]:
+    variables = {"CUDA_VISIBLE_DEVICES": ""} if isolated.subject.device == "cpu" else {}
+    # Triton reads it when kernels are defined.
+    return variables | ({"TRITON_INTERPRET": "1"} if isolated.interpreted else {})
 
 
 def main() -> int:
-    """The child: cells go to the first stdout; whatever a kernel prints goes to stderr."""
+    """The child: a line a cell; whatever a kernel prints goes to stderr."""
     task = json.load(sys.stdin)
-    with os.fdopen(os.dup(1), "w") as out:
-        os.dup2(2, 1)
+    with answering() as out:
         subject, chosen = _subject(task)
         print(READY, file=out, flush=True)
         for name in task["names"]:

@@ -15,9 +15,8 @@ import torch
 from torch import Tensor
 
 from replaycheck.schema.result import ProbeResult
-from replaycheck_kernels.activation import log_decay
 from replaycheck_kernels.contract import KdaInputs, StateKernel
-from replaycheck_kernels.error_model import Predicted, predict
+from replaycheck_kernels.error_model import Predicted, decay_span, predict
 from replaycheck_kernels.oracle import ORACLE_KERNEL
 from replaycheck_kernels.precision import round_to
 from replaycheck_kernels.recipe import Recipe
@@ -98,7 +97,7 @@ def probe_kernel(
     initial = torch.randn(len(LENGTHS), HEADS, VALUE, KEY, generator=draws) * 0.1
     truth = ORACLE_KERNEL(x, initial, (), claimed)
     found = kernel(x.to(device), initial.to(device), (), run_as or claimed)
-    span = _span(x, claimed)
+    span = decay_span(x, claimed)
     predicted = predict(claimed, kernel.form, KEY, span)
     if device != "cpu":
         functions = elementwise(x, claimed, on_gpu=True)
@@ -120,14 +119,4 @@ def probe_kernel(
             "ratio": ratio,
             "log_decay_span": span,
         },
-    )
-
-
-def _span(x: KdaInputs, recipe: Recipe) -> float:
-    """Largest |cumulative natural log decay| of a whole chunk, over chunks, heads and channels."""
-    g = log_decay(x.a, x.A_log, x.dt_bias, recipe)
-    return max(
-        float(-g[begin : begin + recipe.chunk].sum(0).min())
-        for start, end in zip(x.offsets, x.offsets[1:], strict=False)
-        for begin in range(start, end, recipe.chunk)
     )

@@ -78,4 +78,5 @@ def _memory(subject: Subject, case: Case) -> float:
 
 
 def pool_name(dtype: torch.dtype) -> str:
+    """``fp32``, ``bf16`` or ``fp16``."""
     return str(PRECISION[dtype])

@@ -74,4 +74,5 @@ def _refused(error: Exception, subject: Subject) -> bool:
 
 
 def crashed(name: str, reason: str) -> ProbeCell:
+    """The cell of a property whose process died, with its last words."""
     return Answer("broken", f"crashed: {reason[:300]}").cell(name)

@@ -6,7 +6,6 @@ our own kernels on the CPU, which neither compile nor crash, run in this process
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -18,6 +17,7 @@ from torch import Tensor
 
 from replaycheck.autotuning import PROBED
 from replaycheck.errors import EngineEnvironmentError, UsageError
+from replaycheck.processes import cores
 from replaycheck.schema.probe_table import ProbeRow, ProbeTable
 from replaycheck.schema.probe_times import ProbeTimes, RowTimes
 from replaycheck.schema.result import ProbeResult
@@ -215,8 +215,7 @@ def _times(job: Job, cells: Sequence[Timed]) -> RowTimes:
 
 def default_workers() -> int:
     """Two cores are left for this process and for what the kernels' compilers start."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, cores - 2)
+    return max(1, cores() - 2)
 
 
 def sizes_for(found: ProviderKernel, device: str) -> Sizes:

@@ -27,7 +27,7 @@ __all__ = ["no_worse_than", "require_baseline"]
 _COLUMNS = ("cell", "experiment", "cluster", "trace", "dlogp", "bits_equal")
 
 _ORDER: tuple[Verdict, ...] = ("fail", "vacuous", "inconclusive", "pass")
-"""The precedence of exit codes 1, 5, 6, 0 (DESIGN §7)."""
+"""The precedence of exit codes 1, 5, 6, 0 (docs/ci.md, Exit codes)."""
 
 
 def require_baseline(run: Run) -> Result:

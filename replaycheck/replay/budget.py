@@ -1,4 +1,4 @@
-"""``run --budget 10m``: how many groups fit, fixed from a calibration before anything is judged (statistics.md C.12)."""
+"""``run --budget 10m``: how many groups fit, fixed from a calibration before anything is judged."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ from time import process_time
 from replaycheck.report.verdict import not_checked
 from replaycheck.schedule.compile import compile_arms
 from replaycheck.schedule.steps import Compute, Schedule
+from replaycheck.text import aligned
 
 from .settings import Settings
 from .stage import How, batches_of, work_of, workers_of
@@ -45,8 +46,7 @@ def dry_run(settings: Settings, how: How, calibrate: bool = True) -> str:
     """
     count = _count(settings)
     rows = [_HEAD, *(_row(settings, index, count) for index in range(len(settings.arms)))]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(_HEAD))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    lines = aligned(rows)
     lines.append(
         f"{len(settings.groups):,} groups, {len(settings.arms)} arms, {len(settings.cells)} cells; "
         f"{_scaled(sum(count.tokens), count)} tokens, {sum(settings.groups.scored) * len(settings.arms):,} observations"

@@ -1,6 +1,6 @@
 """``run --fail-fast``: stop at the first part that fails a gate whatever else the run would find.
 
-Stopping early on failure is always allowed; on a pass it would inflate errors (statistics.md C.12). So only gates with a
+Stopping early on failure is always allowed; on a pass it would inflate errors. So only gates with a
 constant bound are looked at whose value can't fall with more evidence: counts, and largest numbers.
 """
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from replaycheck import __version__
+from replaycheck.processes import cores
 from replaycheck.schema.environment import Environment
 
 __all__ = ["NUMERIC_VARIABLES", "PACKAGES", "describe", "differences", "finished"]
@@ -74,7 +75,7 @@ def describe(
         versions={"replaycheck": __version__, "python": platform.python_version(), **_versions()},
         platform=platform.platform(),
         cpu=_cpu_model(),
-        cores=_cores(),
+        cores=cores(),
         variables={name: os.environ[name] for name in NUMERIC_VARIABLES if name in os.environ},
         started=_now().isoformat(timespec="seconds"),
     )
@@ -123,10 +124,6 @@ def _version(package: str) -> str | None:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _cpu_model() -> str | None:

@@ -81,7 +81,8 @@ def _arm(found: Description, policy: Policy, compiler: Compiler) -> Arm:
         history=Kernel.CHUNK,
         tail=Kernel.CHUNK,
         answers=Answers.PREFILLED,
-        pool=found.pool or PoolDtype.FP32,
+        # The one seen in use, else the one asked for: an arm called fp32 would deny what the user or the server said.
+        pool=found.pool or found.asked or PoolDtype.FP32,
         policy=policy,
         recipe=RECIPE,
     )

@@ -15,7 +15,7 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 
 from replaycheck.errors import EngineEnvironmentError
-from replaycheck.processes import end_with_the_parent, end_workers
+from replaycheck.processes import cores, end_with_the_parent, end_workers
 
 from .worker import Done, Job, Work, keep_memory, one_thread, replay_jobs
 
@@ -36,8 +36,7 @@ Say = Callable[[str], None]
 
 def default_workers(jobs: int) -> int:
     """One a core, no more than there is work and memory for."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(cores, jobs, _available() // BYTES_A_WORKER))
+    return max(1, min(cores(), jobs, _available() // BYTES_A_WORKER))
 
 
 def _available() -> int:

@@ -1,4 +1,4 @@
-"""Which arms and cells of a suite the chosen kernels can do, and what is said about the others (DESIGN §3)."""
+"""Which arms and cells of a suite the chosen kernels can do, and what is said about the others."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 In float64 the probabilities of two machines agree to about 1e-13, so the same seed gives the same text unless a uniform
 draw falls that close to a boundary; a suite can therefore be made again and compared. Answers are sampled side by side,
 over branches and groups, and a prompt that goes on from an earlier one is computed from there: the model's products take
-64 rows at a time anyway, and what a row gives depends neither on its mates nor on the cut (DESIGN §5), so an answer is the
+64 rows at a time anyway, and what a row gives depends neither on its mates nor on the cut, so an answer is the
 same as if it were sampled alone.
 """
 

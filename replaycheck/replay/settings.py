@@ -16,6 +16,7 @@ from replaycheck.faults.fault import find_fault
 from replaycheck.gates.admission import check_admission
 from replaycheck.gates.load import LoadedGates, load_gates
 from replaycheck.model.checkpoint import digest, open_checkpoint
+from replaycheck.names import did_you_mean
 from replaycheck.schedule.parallel import geometry_of, plan_ranks
 from replaycheck.schedule.requests import check_playable
 from replaycheck.schedule.speculation.early import check_rollback
@@ -119,10 +120,7 @@ def resolve(
     if suite and preset:
         raise UsageError(f"a suite file ({str(suite)!r}) and --preset {preset!r} were both given; give one")
     path = suite or suite_file(preset or DEFAULT_PRESET)
-    parsed = parse_suite(path)
-    parsed = parsed.model_copy(update={"recipe": recipe or claimed_recipe(kernels) or parsed.recipe})
-    if free:
-        parsed = parsed.model_copy(update={"experiments": ("forced", "free")})
+    parsed = _suite(path, recipe or claimed_recipe(kernels), free)
     refuse_free_subject(parsed, subject)
     files = find_traces(traces) if traces else find_traces(parsed.traces, path)
     if subject == LAB:
@@ -156,6 +154,13 @@ def resolve(
         options=replace(options, model=model) if subject != LAB else NO_OPTIONS,
     )
     return settings, (*((computes.warning,) if computes.warning else ()), *warnings)
+
+
+def _suite(path: Path, recipe: str | None, free: bool) -> Suite:
+    """The suite file, under another recipe or with the free experiment where that was asked for."""
+    parsed = parse_suite(path)
+    experiments = ("forced", "free") if free else parsed.experiments
+    return parsed.model_copy(update={"recipe": recipe or parsed.recipe, "experiments": experiments})
 
 
 @dataclass(frozen=True)
@@ -218,7 +223,9 @@ def _check(group: Group, arms: Sequence[Arm]) -> None:
 def _lab_kernels(kernels: KernelChoice, name: str, faults: Sequence[str]) -> LabKernels:
     """The kernels that run the recipe of that name, as the faults leave it."""
     if name not in PRESETS:
-        raise UsageError(f"unknown recipe {name!r}; choose one of {', '.join(sorted(PRESETS))}")
+        raise UsageError(
+            f"unknown recipe {name!r}{did_you_mean(name, PRESETS)}; choose one of {', '.join(sorted(PRESETS))}"
+        )
     recipe = PRESETS[name]
     for spoil in (find_fault(fault).recipe for fault in faults):
         recipe = spoil(recipe) if spoil else recipe

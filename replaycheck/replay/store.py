@@ -1,4 +1,4 @@
-"""The run directory of DESIGN §7: who may create it, what makes it a run, and which groups in it are done.
+"""The run directory (docs/reference/files.md): who may create it, what makes it a run, and which groups in it are done.
 
     environment.json   written first; its presence makes a folder a run
     observations/ pairs/ restores/   one parquet file a part (parts.py): a group, or several small ones (batches.py)
@@ -140,4 +140,5 @@ def refuse_probe_table(run: Run) -> None:
 
 
 def read_environment(run: Run) -> Environment:
+    """environment.json of a run. Raises UsageError for one that isn't there or is damaged."""
     return read_json(run.environment, Environment, _ADVICE)

@@ -2,7 +2,7 @@
 against split, which makes the same cuts and stores nothing.
 
 Before its first restore warm runs cold's code, so a step at a restore alone proves nothing: other cuts make one, too. A
-fault of the state is what rises above that control and decays (statistics.md C.10).
+fault of the state is what rises above that control and decays (docs/statistics.md, Where it begins).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from replaycheck.schema.arm import Effect
 from replaycheck.schema.result import CellResult, Result
 from replaycheck.stats.alignment import AFTER, BEFORE, FIRST, LAST, Aligned, aligned_average
 
+from .begins import Begins, Key, Path, begins, begins_said
 from .figure import INK, SERIES, Chart, sheet
 from .shown import short, worst_cells
 from .streams import forced
@@ -35,14 +36,18 @@ BIN = 8
 """Tokens that a drawn point stands for: with a few paths an offset, single near ties would be all one sees."""
 
 Wide = NDArray[np.float64]
-Path = tuple[NDArray[np.int64], Wide, NDArray[np.int64]]  # positions, |Δ log p|, restores
+
+CONTROL = "other cuts only"
 
 
 @dataclass(frozen=True)
 class Curve:
+    """``begins``: where the paths rise above the control; None of the control itself, and where it can't tell."""
+
     label: str
     cell: str
     found: Aligned
+    begins: Begins | None = None
 
 
 def aligned(result: Result, pairs: Iterable[pa.Table]) -> list[Curve]:
@@ -50,14 +55,17 @@ def aligned(result: Result, pairs: Iterable[pa.Table]) -> list[Curve]:
     cells = worst_cells(result, Effect.TOTAL)
     control = _control(result, next(iter(cells.values()), None))
     labels = {cell.name: str(pool) for pool, cell in cells.items()}
-    paths: dict[str, dict[tuple[str, int], Path]] = {name: {} for name in [*labels, *([control] if control else [])]}
+    paths: dict[str, dict[Key, Path]] = {name: {} for name in [*labels, *([control] if control else [])]}
     for block in map(forced, pairs):
         of = names(block["cell"])
         for name in paths.keys() & set(of.of):
             paths[name].update(_paths(block.take(np.flatnonzero(of.code == of.named(name)))))
-    curves = [_curve(label, name, paths[name], paths[name]) for name, label in labels.items()]
+    others = paths[control] if control else {}
+    curves = [
+        _curve(label, name, paths[name], paths[name], begins(paths[name], others)) for name, label in labels.items()
+    ]
     if control:
-        curves.append(_curve("other cuts only", control, paths[control], paths[next(iter(labels))]))
+        curves.append(_curve(CONTROL, control, others, paths[next(iter(labels))]))
     return [curve for curve in curves if curve.found.traces.any()]
 
 
@@ -70,14 +78,14 @@ def _control(result: Result, cell: CellResult | None) -> str | None:
     return next((each.name for each in same if each.positions), None)
 
 
-def _paths(rows: pa.Table) -> dict[tuple[str, int], Path]:
+def _paths(rows: pa.Table) -> dict[Key, Path]:
     trace, branch = names(rows["trace"]), integers(rows["branch"])
     position, size, offset = (
         integers(rows["position"]),
         np.abs(floats(rows["dlogp"])),
         floats(rows["offset_from_restore"]),
     )
-    paths: dict[tuple[str, int], Path] = {}
+    paths: dict[Key, Path] = {}
     for key in sorted(set(zip(trace.code.tolist(), branch.tolist(), strict=True))):
         mine = (trace.code == key[0]) & (branch == key[1]) & (position < LONGEST)
         restores = np.unique((position - offset)[mine & np.isfinite(offset)]).astype(np.int64)
@@ -85,10 +93,13 @@ def _paths(rows: pa.Table) -> dict[tuple[str, int], Path]:
     return paths
 
 
-def _curve(label: str, cell: str, paths: Mapping[tuple[str, int], Path], at: Mapping[tuple[str, int], Path]) -> Curve:
+def _curve(
+    label: str, cell: str, paths: Mapping[Key, Path], at: Mapping[Key, Path], rises: Begins | None = None
+) -> Curve:
     """``at``: the paths whose restores the curve is aligned on; a control has none of its own."""
     shared = [key for key in paths if key in at]
-    return Curve(label, cell, aligned_average([_dense(paths[key]) for key in shared], [at[key][2] for key in shared]))
+    found = aligned_average([_dense(paths[key]) for key in shared], [at[key][2] for key in shared])
+    return Curve(label, cell, found, rises)
 
 
 def _dense(path: Path) -> Wide:
@@ -105,14 +116,14 @@ def aligned_chart(curves: list[Curve]) -> Chart:
         return Chart(title, "", None, "No restore lies near a scored position of a cold-against-warm comparison.")
     if not any(np.nan_to_num(curve.found.mean).any() for curve in curves):
         return Chart(title, "", None, "Exactly 0 everywhere: no position near a restore differs, with any pool.")
-    with sheet(title, f"tokens from the restore (means over {BIN})", "mean |Δ log p|, nat", (4.8, 3.4)) as drawing:
+    with sheet(title, f"tokens from the restore (means over {BIN})", "mean |Δ log p|, nat", 3.2) as drawing:
         for (colour, dash), curve in zip(SERIES, curves, strict=False):
             x, y = _binned(curve.found, _last(curves))
             n = plural(int(curve.found.traces.max()), "path")
             drawing.axes.plot(x, y, color=colour, ls=dash, lw=1.5, marker="o", ms=2.5, label=f"{curve.label} ({n})")
         drawing.axes.axvline(0, color=INK, lw=1)
         drawing.axes.set(xlim=(FIRST, _last(curves)), ylim=(0, None))
-        drawing.axes.figure.legend(loc="outside upper center", ncols=2, fontsize=8)
+        drawing.axes.figure.legend(loc="outside upper center", ncols=2)
     return Chart(title, _see(curves), drawing.svg)
 
 
@@ -136,21 +147,33 @@ def _last(curves: list[Curve]) -> int:
 
 
 def _see(curves: list[Curve]) -> str:
-    said = "; ".join(f"{curve.label}: {_said(curve.found)}" for curve in curves)
-    cells = ", ".join(dict.fromkeys(short(curve.cell) for curve in curves))
-    control = (
+    """A line what to see, one of the step at 0, one a pool of where it begins, and which comparisons these are."""
+    controlled = any(curve.label == CONTROL for curve in curves)
+    look = (
         "A fault of the restored state stands above the curve of other cuts right after 0 and decays as the model forgets."
-        if any(curve.label == "other cuts only" for curve in curves)
+        if controlled
         else "A fault of the restored state is a step up at 0 that decays as the model forgets; other cuts make a step, too."
     )
-    return (
-        f"{control} Mean of {AFTER} tokens after less {BEFORE} before, and p against random positions: {said}. "
-        f"Of each pool the comparison with the largest tail: {cells}."
-    )
+    steps = "; ".join(f"{curve.label} {_said(curve.found)}" for curve in curves)
+    used = " / ".join(dict.fromkeys(_used(curve.found) for curve in curves))
+    starts = "; ".join(f"{curve.label} {begins_said(curve.begins)}" for curve in curves if curve.begins is not None)
+    cells = ", ".join(dict.fromkeys(short(curve.cell) for curve in curves))
+    lines = [
+        look,
+        f"The step: mean of {AFTER} tokens after less {BEFORE} before, over {used}; p against random positions. {steps}.",
+        f"Rises above other cuts (cumulative sum): {starts}. Smaller faults show only in exact cells."
+        if starts
+        else "",
+        f"Of each pool the comparison with the largest tail: {cells}.",
+    ]
+    return "\n".join(filter(None, lines))
 
 
 def _said(curve: Aligned) -> str:
     if curve.contrast is None:
-        return f"nothing scored on both sides of any of {plural(curve.unused, 'restore')}"
-    of = plural(curve.restores + curve.unused, "restore")
-    return f"{number(curve.contrast)} nat, p = {number(curve.p)}, {curve.restores:,} of {of}"
+        return "nothing scored on both sides of a restore"
+    return f"{number(curve.contrast)} nat, p = {number(curve.p)}"
+
+
+def _used(curve: Aligned) -> str:
+    return f"{curve.restores:,} of {plural(curve.restores + curve.unused, 'restore')}"

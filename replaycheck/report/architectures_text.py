@@ -53,6 +53,7 @@ def fault_sentence(cell: ArchitectureCell) -> str:
 
 
 def floor_words(row: ArchitectureRow) -> str:
+    """What the model's floor is, in a word and a number; "" where it wasn't measured."""
     return "" if row.floor is None else f"floor {small(row.floor)}"
 
 

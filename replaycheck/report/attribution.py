@@ -67,7 +67,7 @@ def attribution_chart(result: Result) -> Chart:
         return Chart(title, "", None, "No warm arm differs from a cold arm of this run, or none has one.")
     switches = list(dict.fromkeys(step.switch for each in shown for step in each.steps if step.square > 0))
     height = 1.6 + 0.36 * len(shown)
-    with sheet(title, "mean square of Δ log p, nat²", "", (4.8, height)) as drawing:
+    with sheet(title, "mean square of Δ log p, nat²", "", height) as drawing:
         _bars(drawing.axes, shown, switches)
     return Chart(title, _see(shown), drawing.svg)
 
@@ -91,12 +91,12 @@ def _bars(axes: object, shown: Sequence[Attribution], switches: Sequence[str]) -
         left = [a + b for a, b in zip(left, squares, strict=True)]
     totals = [each.total**2 for each in shown]
     axes.plot(totals, range(len(shown)), "|", color=INK, markersize=13, markeredgewidth=2, label="total")  # type: ignore[attr-defined]
-    axes.set_yticks(range(len(shown)), [_label(each) for each in shown], fontsize=8)  # type: ignore[attr-defined]
+    axes.set_yticks(range(len(shown)), [_label(each) for each in shown])  # type: ignore[attr-defined]
     axes.invert_yaxis()  # type: ignore[attr-defined]
     axes.set_xlim(left=0)  # type: ignore[attr-defined]
     axes.locator_params(axis="x", nbins=4)  # type: ignore[attr-defined]
     # Outside, so that the layout keeps room for it whatever the length of the arms' names.
-    axes.figure.legend(loc="outside upper center", ncols=2, fontsize=8)  # type: ignore[attr-defined]
+    axes.figure.legend(loc="outside upper center", ncols=2)  # type: ignore[attr-defined]
 
 
 def _see(shown: Sequence[Attribution]) -> str:

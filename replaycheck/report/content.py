@@ -13,6 +13,7 @@ from replaycheck.schema.result import Finding, Result
 
 from . import aligned, heat, parted, paths, plots, strip
 from .attribution import attribution_chart, attribution_rows
+from .audits import audit_table
 from .budget import Budget, Kept, keep
 from .data import packed
 from .equivalence import equivalence_bars
@@ -29,7 +30,7 @@ from .strip import Strip, strips
 from .tokens import glyphs
 from .turns import QUANTILES, quantile_rows, turn_table
 from .verdict import answer
-from .views import audit_table, divergence_table, environment_difference, environment_rows, examples, machine
+from .views import divergence_table, environment_difference, environment_rows, examples, machine
 
 __all__ = ["content"]
 

@@ -1,9 +1,9 @@
 """Equivalence bars: how far each comparison moves outputs, in multiples of the floor, with the margin as a band.
 
 A trace is one number, the root mean square of its Δ log p; the bar is the 90 % interval of their mean over the floor's,
-paired by trace, exactly as the gate ``ratio-to-floor`` tests it (statistics.md C.6). The margin is the run's own gate's, or
+paired by trace, exactly as the gate ``ratio-to-floor`` tests it (docs/statistics.md). The margin is the run's own gate's, or
 that of the shipped operator gates. Beside it stand the votes of the traces, each of which moves more than its floor or less;
-their p values are corrected for the number of comparisons (C.9), since a table is read for its smallest one.
+their p values are corrected for the number of comparisons, since a table is read for its smallest one.
 """
 
 from __future__ import annotations
@@ -50,8 +50,7 @@ class Bar:
     ratio: str
     interval: str
     n: int
-    votes: str  # traces that move more than the floor, of those that move otherwise
-    p: str  # of the votes, adjusted
+    votes: str  # traces that move more than the floor, of those that move otherwise, and their adjusted p
     reading: str
     mark: str  # good, open, bad or soft
     at: float
@@ -193,8 +192,7 @@ def _bar(each: _Compared, p: float, axis: _Axis) -> Bar:
         f"×{number(value)}",
         f"[{number(_not_negative(of.estimate.low))}, {number(of.estimate.high)}]",
         of.estimate.n,
-        f"{each.votes.a:,} of {each.votes.n:,}",
-        number(p),
+        f"{each.votes.a:,} of {each.votes.n:,} above; p {number(p)}" if each.votes.n else "all just ×1",
         reading,
         "soft" if quieter else _MARKS.get(of.reading, "open"),
         axis.place(value),

@@ -19,7 +19,7 @@ from markupsafe import Markup, escape
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogFormatterSciNotation, NullFormatter
 
-__all__ = ["SERIES", "Chart", "Sheet", "sheet"]
+__all__ = ["POINTS", "SERIES", "Chart", "Sheet", "sheet"]
 
 #: Colours that stand for CSS variables. Each series has its own dash, too, so that colour alone never tells them apart.
 _VARIABLES = {"#010101": "var(--ink)", "#020202": "var(--grid)"} | {f"#0{i}0a0a": f"var(--s{i})" for i in range(1, 8)}
@@ -35,10 +35,14 @@ _DASHES = (
 )
 SERIES = tuple((f"#0{i}0a0a", dash) for i, dash in enumerate(_DASHES, 1))
 
+WIDTH, POINTS = 4.3, 9
+"""Inches and points: on a page of 420 px the drawing is 400 px wide, so its text is 11.6 px high."""
+
 _STYLE: dict[Any, Any] = {
     "svg.hashsalt": "replaycheck",
     "svg.fonttype": "none",
-    "font.size": 9,
+    "font.size": POINTS,
+    "legend.fontsize": POINTS,
     "text.parse_math": False,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -52,7 +56,7 @@ _STYLE: dict[Any, Any] = {
 
 @dataclass(frozen=True)
 class Chart:
-    """A drawing, or the reason why there is none, with a title and a sentence that says what to see."""
+    """A drawing, or the reason why there is none, with a title and what to see: a paragraph a line."""
 
     title: str
     see: str
@@ -69,10 +73,10 @@ class Sheet:
 
 
 @contextmanager
-def sheet(name: str, x: str, y: str, size: tuple[float, float] = (4.8, 3.0)) -> Iterator[Sheet]:
-    """One chart of 4.8 × 3 inches, which is legible from 360 px on. ``name`` is its label for screen readers."""
+def sheet(name: str, x: str, y: str, height: float = 2.8) -> Iterator[Sheet]:
+    """One chart, ``height`` in inches. ``name`` is its label for screen readers."""
     with mpl.rc_context(_STYLE):
-        figure = Figure(figsize=size, layout="constrained")
+        figure = Figure(figsize=(WIDTH, height), layout="constrained")
         drawing = Sheet(figure.add_subplot())
         drawing.axes.set(xlabel=x, ylabel=y)
         yield drawing

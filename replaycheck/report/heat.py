@@ -38,12 +38,19 @@ class HeatRow:
 
 @dataclass(frozen=True)
 class Heat:
+    """State errors of one cell, layer by restore: the rows that a report has room for."""
+
     cell: str
     effect: str
     layers: tuple[int, ...]
     rows: Kept[HeatRow]
     exact: int = 0  # restores without any error, which aren't among the rows
     why_empty: str = ""
+
+    @property
+    def cast(self) -> bool:
+        """Whether one cast costs anything, so that errors can be multiples of it."""
+        return any(row.casts != "–" for row in self.rows.all)
 
 
 @dataclass

@@ -61,6 +61,8 @@ class Row:
 
 @dataclass(frozen=True)
 class Matrix:
+    """Every cell of a run, pools as columns."""
+
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
 
@@ -100,6 +102,7 @@ def _columns(present: set[tuple[PoolDtype, Effect]]) -> tuple[Column, ...]:
 
 
 def entry(cell: CellResult, failed: set[str]) -> Entry:
+    """What the matrix shows of one cell; ``failed``: names of the cells in which a gate fails."""
     p99 = cell.abs_dlogp.get("p99")
     differ = share(cell.bits_differ + cell.unsized_flips, cell.positions)
     return Entry(cell.name, _mark(cell, failed), number(p99), differ, level(p99))

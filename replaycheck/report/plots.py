@@ -22,7 +22,7 @@ SMALLEST = 1e-9
 RIGHT = 1e3
 """Where curves end, nat; axes are cut before."""
 POINTS = 240
-"""Points of a drawn curve: more than a chart of 4.8 inches can show apart."""
+"""Points of a drawn curve: more than a chart of 4.3 inches can show apart."""
 
 
 def distribution(found: Mapping[Key, Spread], pool: PoolDtype) -> Chart:
@@ -45,7 +45,8 @@ def distribution(found: Mapping[Key, Spread], pool: PoolDtype) -> Chart:
             label = f"{effect} (n = {spread.count:,})"
             drawing.axes.step(x, y, where="post", color=colour, ls=dash, lw=1.6, label=label)
         drawing.axes.set(xscale="log", ylim=(0, 103), xlim=(SMALLEST, right))
-        drawing.axes.legend(loc="lower right" if Effect.EXACT not in spreads else "center left", fontsize=8)
+        # Outside: with four effects there is a curve in every corner.
+        drawing.axes.figure.legend(loc="outside upper center", ncols=2)
     return Chart(title, broken + _see_distribution(spreads), drawing.svg)
 
 
@@ -105,7 +106,7 @@ def layer_error(found: Mapping[PoolDtype, Mapping[int, LayerErrors]]) -> Chart:
             _draw_errors(drawing.axes, by, layers, at, pool)
         drawing.axes.set(yscale="log", xticks=range(len(layers)), ylim=(smallest / 4, None))
         drawing.axes.set_xticklabels([str(layer) for layer in layers])
-        drawing.axes.legend(loc="upper center", bbox_to_anchor=(0.45, 1.32), ncols=2, fontsize=8, columnspacing=1)
+        drawing.axes.legend(loc="upper center", bbox_to_anchor=(0.45, 1.32), ncols=2, columnspacing=1)
     see = (
         f"{said}A state on its dash was cast once (a cast to fp32 is exact and has no dash). Above it: several casts, as "
         "each decoded token is a store in a reduced pool; near 1: another state. Lines reach from the smallest error on."

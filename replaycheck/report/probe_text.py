@@ -70,11 +70,13 @@ def label(row: ProbeRow) -> str:
 def small(number: float) -> str:
     """Two digits without a padded exponent.
 
-    >>> small(0.0046), small(0.0), small(0.12), small(2.5e-07)
-    ('4.6e-3', '0', '1.2e-1', '2.5e-7')
+    >>> small(0.0046), small(0.0), small(0.12), small(2.5e-07), small(2.06)
+    ('4.6e-3', '0', '1.2e-1', '2.5e-7', '2.1')
     """
     if not number:
         return "0"
+    if 1 <= number < 10:
+        return f"{number:.1f}"
     digits, _, exponent = f"{number:.1e}".partition("e")
     return f"{digits}e{int(exponent)}"
 

@@ -18,6 +18,8 @@ __all__ = ["Saved", "load"]
 
 @dataclass(frozen=True)
 class Saved:
+    """A run directory that is read: result and environment at once, tables when they are asked for."""
+
     run: Run
     result: Result
     environment: Environment

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from replaycheck.schema.server_options import OptionCell, OptionMove, ServerOptionsTable
-from replaycheck.text import printable
+from replaycheck.text import aligned, printable
 
 __all__ = ["server_options_text"]
 
@@ -23,7 +23,7 @@ def server_options_text(table: ServerOptionsTable) -> str:
     rows = [["", *architectures]]
     rows += [[option, *(_shown(cells[option, name]) for name in architectures)] for option in options]
     lines = [f"{printable(table.server)}, seed {table.seed}: cached against uncached, largest |Δ log p| in nat", ""]
-    lines += [*_aligned(rows), "", *_counts(table), *_faults(table), *_approximate(table)]
+    lines += [*aligned(rows, right=range(1, len(rows[0]))), "", *_counts(table), *_faults(table), *_approximate(table)]
     return "\n".join(lines) + "\n"
 
 
@@ -31,12 +31,6 @@ def _shown(cell: OptionCell) -> str:
     largest = cell.largest
     word = _LETTERS.get(cell.verdict, cell.verdict)
     return word if largest is None else f"{word} {largest.difference:.1e}"
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for first, *others in rows:
-        yield "  ".join([first.ljust(widths[0]), *(text.rjust(w) for text, w in zip(others, widths[1:], strict=True))])
 
 
 def _counts(table: ServerOptionsTable) -> Iterator[str]:

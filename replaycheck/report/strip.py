@@ -59,6 +59,8 @@ class Box:
 
 @dataclass(frozen=True)
 class Strip:
+    """The tokens round one spot, as both arms saw them."""
+
     spot: Spot
     effect: str
     reference: str

@@ -67,7 +67,7 @@ def tradeoff(sweep: Sweep, activation: Activation) -> Chart:
     if not drawn:
         return Chart(title, "", None, f"{left_out}Nothing to draw.")
     name = f"{title}: tokens computed again from {_span(row.recomputed for row in drawn)}"
-    with sheet(name, "tokens computed again", "p99 of |Δ log p|, cold vs warm, nat", (4.8, 3.5)) as drawing:
+    with sheet(name, "tokens computed again", "p99 of |Δ log p|, cold vs warm, nat", 3.4) as drawing:
         # Charts of two activations share their scales.
         _draw(drawing.axes, drawn, max(row.bytes_stored for row in sweep.rows), _highest(sweep.rows))
     return Chart(title, left_out + _see(drawn), drawing.svg)
@@ -92,13 +92,11 @@ def _draw(axes: Any, rows: Sequence[SweepRow], most: int, high: float) -> None:
         same = [row for row in rows if row.recomputed == at]
         text = ", ".join(dict.fromkeys(row.interval for row in same))
         top = max(max(row.total.p99 or 0.0, row.grid.p99 or 0.0) for row in same)
-        axes.annotate(text, (at, top), (0, 12), textcoords="offset points", ha="center", fontsize=9)
+        axes.annotate(text, (at, top), (0, 12), textcoords="offset points", ha="center")
     axes.set(ylim=(-0.06 * high, 1.22 * high))
     axes.margins(x=0.12)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    axes.legend(
-        loc="upper center", bbox_to_anchor=(0.46, 1.17), ncols=4, fontsize=8, columnspacing=0.8, handletextpad=0.1
-    )
+    axes.legend(loc="upper center", bbox_to_anchor=(0.46, 1.17), ncols=4, columnspacing=0.8, handletextpad=0.1)
 
 
 def _see(rows: Sequence[SweepRow]) -> str:
@@ -106,10 +104,15 @@ def _see(rows: Sequence[SweepRow]) -> str:
     sizes = sorted(row.bytes_stored for row in rows)
     least = min(rows, key=lambda row: (row.recomputed, row.bytes_stored))
     smallest = min(rows, key=lambda row: (row.bytes_stored, row.recomputed))
+    ends = f"Fewest tokens again: {_says(least)}. Fewest bytes: {_says(smallest)}."
+    if least == smallest:
+        ends = f"Fewest tokens again and fewest bytes: {_says(least)}."
+    counts = sorted({row.total.positions for row in rows})
+    n = " to ".join(f"{count:,}" for count in dict.fromkeys([counts[0], counts[-1]]))
     return (
         f"Left is faster, low is closer to no cache, small is less memory ({size(sizes[0])} to {size(sizes[-1])}). Numbers "
         "are intervals in tokens; end is one checkpoint at a prompt's end. A mark on its dash changes no more than "
-        f"other cuts do. Fewest tokens again: {_says(least)}. Fewest bytes: {_says(smallest)}."
+        f"other cuts do. Each mark is of {n} scored positions.\n{ends}"
     )
 
 

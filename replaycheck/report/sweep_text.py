@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from replaycheck.schema.sweep import Difference, Sweep, SweepRow
-from replaycheck.text import printable
+from replaycheck.text import aligned, printable
 
 from .text import number, share
 
@@ -110,11 +110,4 @@ def _nat(value: float | None) -> str:
 
 def _table(sweep: Sweep, rows: Sequence[SweepRow]) -> list[str]:
     texts = [HEADINGS, *(cells(sweep, row) for row in rows)]
-    widths = [max(len(line[at]) for line in texts) for at in range(len(HEADINGS))]
-    return [
-        "  ".join(
-            text.ljust(width) if at < 2 else text.rjust(width)
-            for at, (text, width) in enumerate(zip(line, widths, strict=True))
-        )
-        for line in texts
-    ]
+    return aligned(texts, right=range(2, len(HEADINGS)))

@@ -32,8 +32,10 @@ class TurnCell:
 
 @dataclass(frozen=True)
 class TurnTable:
+    """Differences by turn: does an error grow with the conversation?"""
+
     columns: tuple[Key, ...]
-    rows: tuple[tuple[int, int, tuple[TurnCell | None, ...]], ...]  # turn, positions of a column, cells
+    rows: tuple[tuple[int, str, tuple[TurnCell | None, ...]], ...]  # turn, positions of each column, cells
     left_out: int
 
 
@@ -47,8 +49,10 @@ def turn_table(found: Turns) -> TurnTable:
     return TurnTable(columns, rows, len(turns) - len(rows))
 
 
-def _positions(found: Turns, columns: tuple[Key, ...], turn: int) -> int:
-    return sum(found[key][turn].count + found[key][turn].broken for key in columns if turn in found[key])
+def _positions(found: Turns, columns: tuple[Key, ...], turn: int) -> str:
+    """``264``, or ``132 to 264`` where columns have different numbers of comparisons."""
+    counts = {found[key][turn].count + found[key][turn].broken for key in columns if turn in found[key]}
+    return " to ".join(f"{count:,}" for count in sorted({min(counts), max(counts)}))
 
 
 def _cells(found: Turns, columns: tuple[Key, ...], turn: int) -> tuple[TurnCell | None, ...]:
@@ -63,6 +67,8 @@ def _cell(key: Key, spread: Spread) -> TurnCell:
 
 @dataclass(frozen=True)
 class QuantileRow:
+    """One effect's |Δ log p| as text: mean, root mean square, quantiles, and shares that agree."""
+
     effect: str
     n: str
     mean: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from replaycheck.schema.golden import Verified, VerifiedArm
+from replaycheck.text import aligned
 
 from .text import number
 
@@ -14,8 +15,7 @@ HEAD = ("arm", "positions", "hits", "mean", "largest", "ratio", "flips", "verdic
 def verify_text(found: Verified) -> str:
     """Differences from the float64 oracle in nat; the ratio is in parts of one bf16 rounding."""
     rows = [HEAD, *map(_row, found.arms)]
-    widths = [max(len(row[at]) for row in rows) for at in range(len(HEAD))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    lines = aligned(rows)
     missing = sum(arm.missing for arm in found.arms)
     more = [f"{missing} tokens weren't among those that the engine listed"] if missing else []
     worst = "worst trace's root mean square in parts of one bf16 rounding of the log-probabilities"

@@ -1,8 +1,8 @@
-"""Tables of the report that need more than a loop: first divergences, the audit by place, the environment."""
+"""Tables of the report that need more than a loop: first divergences and the environment."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
 
@@ -10,7 +10,6 @@ import pandas as pd
 
 from replaycheck.schema.arm import Effect, PoolDtype
 from replaycheck.schema.environment import Environment
-from replaycheck.schema.result import AuditResult, Result
 
 from .paths import Spot
 from .privacy import HIDDEN
@@ -19,10 +18,7 @@ from .text import number
 from .tokens import named
 
 __all__ = [
-    "AuditRow",
-    "AuditTable",
     "DivergenceTable",
-    "audit_table",
     "divergence_table",
     "environment_difference",
     "environment_rows",
@@ -44,6 +40,8 @@ ORDER = (
 
 @dataclass(frozen=True)
 class DivergenceTable:
+    """First divergences by effect and pool, as text."""
+
     names: tuple[str, ...]
     rows: tuple[tuple[tuple[str, str], ...], ...]  # (column, text) pairs
     why_empty: str = ""
@@ -111,48 +109,6 @@ def _float(value: object) -> str:
     return number(None if pd.isna(value) else float(str(value)))
 
 
-@dataclass(frozen=True)
-class AuditRow:
-    pool: str
-    label: str
-    share: str
-    counts: tuple[tuple[str, bool], ...]  # (text, True if a finding) for each place
-
-
-@dataclass(frozen=True)
-class AuditTable:
-    places: tuple[tuple[int, int], ...]  # (layer, head)
-    rows: tuple[AuditRow, ...]
-
-
-def audit_table(result: Result) -> AuditTable:
-    """Audits summed over arms: a row a pool dtype and kind of snapshot, a column a layer and head."""
-    pool_of = {arm.name: arm.pool for arm in result.arms}
-    places = tuple(sorted({(audit.layer, audit.head) for audit in result.audits}))
-    grouped: dict[tuple[PoolDtype, str], list[AuditResult]] = {}
-    for audit in result.audits:
-        if audit.arm in pool_of and audit.states:
-            grouped.setdefault((pool_of[audit.arm], audit.label), []).append(audit)
-    order = list(PoolDtype)
-    keys = sorted(grouped, key=lambda key: (order.index(key[0]), key[1]))
-    return AuditTable(places, tuple(_audit_row(*key, grouped[key], places) for key in keys))
-
-
-def _audit_row(pool: PoolDtype, label: str, of: list[AuditResult], places: Iterable[tuple[int, int]]) -> AuditRow:
-    low = min((audit.min_share for audit in of if audit.min_share is not None), default=None)
-    high = max((audit.max_share for audit in of if audit.max_share is not None), default=None)
-    shares = number(low) if low == high else f"{number(low)} to {number(high)}"
-    return AuditRow(pool.value, label, shares, tuple(_count(pool, of, place) for place in places))
-
-
-def _count(pool: PoolDtype, of: list[AuditResult], place: tuple[int, int]) -> tuple[str, bool]:
-    here = [audit for audit in of if (audit.layer, audit.head) == place]
-    states, like = sum(audit.states for audit in here), sum(audit.bf16_like for audit in here)
-    if pool is PoolDtype.BF16:
-        return f"{states:,}", False
-    return f"{like:,} / {states:,}", like > 0
-
-
 def environment_rows(environment: Environment) -> list[tuple[str, str]]:
     """Name and value, nested names joined by a dot; what isn't there says so."""
     rows = []
@@ -170,7 +126,8 @@ def machine(environment: Environment) -> str:
     where = f"{environment.device_name or environment.device}, {environment.cpu}, {environment.cores} cores"
     # A run that was cut off has no time.
     took = "" if environment.seconds is None else f", {environment.seconds:.0f} s"
-    return f"{', '.join(versions)}; {where}; {environment.started}{took}"
+    when = environment.started.replace("T", " ").replace("+00:00", " UTC")
+    return f"{', '.join(versions)}; {where}; {when}{took}"
 
 
 def _said(value: object) -> str:

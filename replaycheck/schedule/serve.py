@@ -59,7 +59,7 @@ class Server:
         self._suspended: list[_Suspended] = []
         self._forks = [index for index, task in enumerate(self.tasks) if task.fork]
         self._host: set[str] = set()
-        self._columns: dict[int, int] = {}
+        self._columns: dict[int, int | None] = {}
 
     def serve(self) -> None:
         """All waves. A suspended request resumes after the next wave, or before one that continues its answer."""
@@ -67,7 +67,7 @@ class Server:
             self._resume([each for each in self._suspended if self._continued(each, wave)])
             before = list(self._suspended)
             self._serve([index for index in wave if self.tasks[index].fork is None])
-            self._resume([each for each in before if each in self._suspended])
+            self._resume(before)
         while self._suspended:
             self._resume(list(self._suspended))
         if self._forks:
@@ -142,8 +142,7 @@ class Server:
             found = self._cache.admit(task.job)
         self.operations.append(Begin(index, found))
         task.job.position = found.position if found else 0
-        if not task.started:
-            task.started, task.first = True, task.job.position
+        task.first = task.job.position
         self._columns.pop(index, None)
         self._running.append(index)
 
@@ -183,8 +182,7 @@ class Server:
     def _until_forked(self, job: Job) -> int:
         """Tokens up to the next state that another answer is forked from."""
         forks = [fork for index in self._forks if (fork := self.tasks[index].fork) is not None]
-        ahead = [tokens - job.position for source, tokens in forks if source == job.index and tokens > job.position]
-        return min(ahead, default=NO_LIMIT)
+        return min((tokens - job.position for source, tokens in forks if source == job.index), default=NO_LIMIT)
 
     def _until_preempted(self, task: Task) -> int:
         """Tokens that may be computed before the task is taken off the engine."""
@@ -220,13 +218,12 @@ class Server:
         for span in flight.spans:
             self._after(span)
         for index in flight.forked:
-            fork = self.tasks[index].fork
-            self._stop(index, fork[1] if fork else 0)
+            self._stop(index, self.tasks[index].first)
 
     def _move(self, span: Span) -> None:
         """Before a call that runs to another block than the state is in, drafts included, the state is copied there.
 
-        A state that ends on a block's end belongs to that block, whichever the call ran to.
+        A state that ends on a block's end is the last of that block (None): the next call runs to another one.
         """
         block, piece = self._cache.block, span.piece
         if block is None:
@@ -234,7 +231,7 @@ class Server:
         column = (piece.a + piece.size - 1) // block
         if self._columns.get(span.request, column) != column:
             self.operations.append(Move(span.request, self._label(span.request)))
-        self._columns[span.request] = (piece.b - 1) // block if piece.b % block == 0 else column
+        self._columns[span.request] = column if piece.b % block else None
 
     def _label(self, index: int) -> Checkpoint:
         """A name for the working state of a request."""
@@ -274,7 +271,6 @@ class Server:
                 self._forks.remove(other)
                 self.operations.append(Branch(other, index, self._label(index)))
                 task.job.position = task.job.goal = task.scored = task.first = position
-                task.started = True
                 self._columns.pop(other, None)
                 self._running.append(other)
                 yield other

@@ -23,6 +23,7 @@ class Task:
         fork: the request whose live state it copies, and after how many tokens.
         preemption: what is still to come of it.
         offload, aborted: see the events.
+        first: tokens in its state when it began, or began again.
         scored: tokens whose logits are recorded.
         windows: the speculation windows of its answer, by their offset.
     """
@@ -34,7 +35,6 @@ class Task:
     preemption: Preemption | None = None
     offload: bool = False
     aborted: bool = False
-    started: bool = False
     first: int = 0
     scored: int = 0
     mates: set[int] = field(default_factory=set)

@@ -36,6 +36,8 @@ class ArchitectureCell(Record):
 
 
 class ArchitectureRow(Record):
+    """One architecture of the sweep, or why it couldn't be built."""
+
     name: str = Field(description="model_type")
     model: str = Field(description="class of the causal language model")
     control: bool = Field(description="attention only")
@@ -58,6 +60,8 @@ class ArchitectureOperation(Record):
 
 
 class ArchitectureTable(Record):
+    """The whole of result.json."""
+
     schema_version: Literal[1] = 1
     verb: Literal["probe architectures"] = Field(
         default="probe architectures", description="tells this result.json from a run's"

@@ -37,6 +37,8 @@ Experiment = Literal["forced", "free"]
 
 
 class Compiler(StrEnum):
+    """How a group becomes a schedule: see docs/concepts.md."""
+
     COLD = "cold"
     SPLIT = "split"
     SPLIT_ROUNDED = "split-rounded"
@@ -44,11 +46,15 @@ class Compiler(StrEnum):
 
 
 class Kernel(StrEnum):
+    """The form of the state kernel: many tokens at once, or token by token."""
+
     CHUNK = "chunk"
     RECURRENT = "recurrent"
 
 
 class PoolDtype(StrEnum):
+    """In which dtype states are stored."""
+
     FP32 = "fp32"
     BF16 = "bf16"
     FP16 = "fp16"
@@ -103,7 +109,7 @@ class Padding(Record):
 
 
 class Effect(StrEnum):
-    """What the difference of a cell's two arms shows (DESIGN §2, Why split)."""
+    """What the difference of a cell's two arms shows (docs/concepts.md, Cold, split, split-rounded, warm)."""
 
     #: cold vs split: other cuts, other rounding; legitimate
     GRID = "grid"

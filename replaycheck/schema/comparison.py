@@ -76,6 +76,8 @@ class NoWorse(Record):
 
 
 class Comparison(Record):
+    """What ``compare A B --json`` prints."""
+
     environment: dict[str, tuple[str | None, str | None]] = Field(
         description="what differs between the machines and inputs, by name: the value in A and in B"
     )

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
 from .base import Record
+
+if TYPE_CHECKING:
+    from replaycheck.stats.estimate import Estimated
 
 __all__ = ["Estimate"]
 
@@ -15,3 +21,8 @@ class Estimate(Record):
     method: str
     low: float | None = None
     high: float | None = None
+
+    @classmethod
+    def of(cls, found: Estimated) -> Estimate:
+        """What :mod:`replaycheck.stats` found, as a record."""
+        return cls(**asdict(found))

@@ -1,6 +1,6 @@
 """floor.json and the floor of a run: the noise that controls show, below which a difference says nothing.
 
-Three floors (DESIGN §2). **F_run**: the same twice. **F_num**: another legitimate way to compute the same, which a user
+Three floors (docs/floors.md). **F_run**: the same twice. **F_num**: another legitimate way to compute the same, which a user
 accepts today without a prefix cache. **F_rnd**: one rounding of the state to the pool dtype at each store, which that dtype
 must cost.
 """
@@ -21,6 +21,8 @@ __all__ = ["Condition", "Control", "FloorFile", "FloorKind", "FloorPlace", "Floo
 
 
 class FloorKind(StrEnum):
+    """Which noise: running twice, another legitimate way to compute, one rounding a store."""
+
     RUN = "run"
     NUM = "num"
     RND = "rnd"
@@ -169,7 +171,7 @@ class FloorFile(Record):
 
 
 class Condition(Record):
-    """How much a position's log-probability moves with the restored state it came from (statistics.md C.11)."""
+    """How much a position's log-probability moves with the restored state it came from."""
 
     cell: str
     group: str

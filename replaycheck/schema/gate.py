@@ -2,7 +2,7 @@
 
 A gate is a declared bound on one number: a constant, or a factor times a measured floor, fixed before anybody looks. It
 may judge only after ``selftest`` has seen its seeded fault exceed the bound; the record of that is the file's
-``.admission.json`` (DESIGN §7). A waiver lets a known failure pass until a date, and fails after it.
+``.admission.json``. A waiver lets a known failure pass until a date, and fails after it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Admission", "AdmittedGate", "Gate", "GateFile", "Scope", "Stage", "W
 
 
 class Stage(StrEnum):
-    """The fixed sequence: after a failure in one stage, those after it are not judged (statistics.md C.9)."""
+    """The fixed sequence: after a failure in one stage, those after it are not judged (docs/statistics.md, Many cells)."""
 
     KERNEL = "kernel"
     STATE = "state"
@@ -73,6 +73,8 @@ class Waiver(Record):
 
 
 class GateFile(Record):
+    """A gate file, as it stands in TOML."""
+
     schema_: Literal["replaycheck.gates/1"] = Field(alias="schema")
     name: str
     gate: tuple[Gate, ...] = Field(min_length=1)
@@ -95,7 +97,7 @@ class AdmittedGate(Record):
         return gate.bound if self.bound is None else self.bound
 
     def separation(self, gate: Gate) -> float | None:
-        """The fault's value over the bound (statistics.md C.15); None for a bound of 0, which any value exceeds."""
+        """The fault's value over the bound; None for a bound of 0, which any value exceeds."""
         bound = self.bound_of(gate)
         return self.value / bound if bound else None
 

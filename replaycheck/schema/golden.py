@@ -28,6 +28,8 @@ class VerifiedArm(Record):
 
 
 class Verified(Record):
+    """What ``model verify --json`` prints."""
+
     schema_version: Literal[1] = 1
     subject: str
     model: str = Field(description="digest of the model that the golden values are of")

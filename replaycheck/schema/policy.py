@@ -14,7 +14,7 @@ from pydantic import Discriminator, Field, Tag, model_validator
 from .base import Record
 
 CHUNK = 64
-"""Tokens per chunk of the chunk kernels; the grid of an extend is start + 64·i (DESIGN §2)."""
+"""Tokens per chunk of the chunk kernels; the grid of an extend is start + 64·i (docs/concepts.md, The grid)."""
 
 _LATE = "the end of an answer is seen a step late, when its working state is a token further"
 
@@ -100,6 +100,11 @@ class SglangPolicy(PolicyOptions):
         if self.track_interval % self.page:
             raise ValueError(
                 f"track_interval = {self.track_interval} isn't a multiple of the page of {self.page} tokens; give one"
+            )
+        if self.budget is not None and self.budget < self.page:
+            raise ValueError(
+                f"budget = {self.budget} is less than the page of {self.page} tokens, and prefill is cut to whole pages; "
+                "give at least a page"
             )
         return self
 

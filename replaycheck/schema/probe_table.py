@@ -34,6 +34,8 @@ class ProbeCell(Record):
 
 
 class ProbeRow(Record):
+    """One kernel of a provider and its cells."""
+
     provider: str
     version: str
     kernel: str
@@ -57,6 +59,8 @@ class ProbeProperty(Record):
 
 
 class ProbeTable(Record):
+    """The whole of result.json."""
+
     schema_version: Literal[1] = 1
     verb: Literal["probe kernels"] = Field(default="probe kernels", description="tells this result.json from a run's")
     device: str

@@ -25,6 +25,8 @@ class RowTimes(Record):
 
 
 class ProbeTimes(Record):
+    """The whole of times.json."""
+
     rows: tuple[RowTimes, ...]
 
     def providers(self) -> dict[str, tuple[float, float | None]]:

@@ -1,4 +1,4 @@
-"""result.json: what a run found. No run id, path or time; the same inputs and seed give the same bytes (DESIGN §7)."""
+"""result.json: what a run found. No run id, path or time; the same inputs and seed give the same bytes."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ GateVerdict = Literal["pass", "fail", "inconclusive", "vacuous", "waived", "not-
 
 
 class ArmResult(Record):
+    """One arm: how it was computed, what it hit and what audits saw."""
+
     name: str
     compiler: Compiler
     history: Kernel
@@ -67,6 +69,8 @@ class FreeResult(Record):
 
 
 class CellResult(Record):
+    """One cell: how far its two arms are apart."""
+
     name: str
     effect: Effect
     reference: str
@@ -100,6 +104,8 @@ class CellResult(Record):
 
 
 class ProbeResult(Record):
+    """One exact check of a kernel or an operation, with its numbers."""
+
     name: str
     verdict: Verdict
     sentence: str
@@ -122,6 +128,8 @@ class AuditResult(Record):
 
 
 class GateResult(Record):
+    """One gate's verdict with the number, the bound and the evidence."""
+
     name: str
     file: str
     metric: str
@@ -155,6 +163,8 @@ class GateResult(Record):
 
 
 class Finding(Record):
+    """One diagnosed fault, with its code and the command that reproduces it."""
+
     code: str
     title: str
     sentence: str
@@ -215,6 +225,8 @@ class Summary(Record):
 
 
 class Result(Record):
+    """The whole of result.json."""
+
     schema_version: Literal[1] = 1
     suite: str
     suite_digest: str

@@ -37,6 +37,8 @@ class CellRecord(Record):
 
 
 class FaultRow(Record):
+    """One planted fault and what saw it."""
+
     name: str
     family: str
     kind: str = Field(
@@ -102,6 +104,8 @@ class Confusion(Record):
 
 
 class Selftest(Record):
+    """The whole of selftest.json."""
+
     schema_version: Literal[1] = 1
     model: str
     seeds: tuple[int, ...]

@@ -46,6 +46,8 @@ class OptionCell(Record):
 
 
 class ServerOptionsTable(Record):
+    """The whole of result.json."""
+
     schema_version: Literal[1] = 1
     verb: Literal["run --server-options"] = Field(
         default="run --server-options", description="tells this result.json from a run's"

@@ -26,6 +26,8 @@ class StateRow(Record):
 
 
 class StateTable(Record):
+    """The whole of state.json."""
+
     schema_version: Literal[1] = 1
     device: str
     recipe: str

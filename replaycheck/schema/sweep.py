@@ -50,6 +50,8 @@ class ActivationRow(Record):
 
 
 class Sweep(Record):
+    """The whole of sweep.json."""
+
     schema_version: Literal[1] = 1
     suite: str
     suite_digest: str

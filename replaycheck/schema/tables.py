@@ -1,4 +1,4 @@
-"""The columns of the tables of a run directory (parquet), as arrow schemas. Contract: DESIGN §7.
+"""The columns of the tables of a run directory (parquet), as arrow schemas. A contract: docs/reference/files.md.
 
 observations/  one row a scored position and arm
 pairs/         one row a scored position and cell

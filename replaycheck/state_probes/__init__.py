@@ -1,4 +1,4 @@
-"""``probe state``: every operation on states that must be exact (DESIGN §6), one row each.
+"""``probe state``: every operation on states that must be exact (docs/state-operations.md), one row each.
 
 found        what a check answers            subject      what is looked at, and the parts that a fault can replace
 play         plans on real slots             copies, pools, forks, conv, snapshots     rows about slots and their bytes

@@ -36,6 +36,7 @@ TURN = CheckpointPolicy(every=64, turn_end=True)
 
 
 def checks() -> list[Check]:
+    """The rows of the table that this module looks at."""
     masked = "the bits of split-rounded without padding, in first and later turns"
     return [
         Check("plan-padding", "plans", "the mask lets through each row's tokens and no padding", _plans),

@@ -19,6 +19,7 @@ KINDS = ("reference", "sglang-no-buffer", "sglang-extra-buffer", "vllm-none", "v
 
 
 def checks() -> list[Check]:
+    """The rows of the table that this module looks at."""
     required = "hits, stored states and evictions of a reference that keeps every state and compares tokens"
     return [Check(f"cache-{kind}", "prefix caches", required, _look(kind)) for kind in KINDS]
 

@@ -20,6 +20,7 @@ LENGTHS = (1, 2, 3, 4, 5, 63, 64, 65, 130)
 
 
 def checks() -> list[Check]:
+    """The rows of the table that this module looks at."""
     return [Check("conv-window", "convolution", "its own last inputs, byte for byte", _windows)]
 
 

@@ -27,14 +27,17 @@ class Found:
 
 
 def exact(sentence: str, **values: float | int | str) -> Found:
+    """The check holds."""
     return Found("exact", sentence, values=values)
 
 
 def broken(sentence: str, example: str, **values: float | int | str) -> Found:
+    """The check doesn't hold; ``example``: the first place where."""
     return Found("broken", sentence, example, values)
 
 
 def cannot(why: str) -> Found:
+    """The check can't be made here, and why."""
     return Found("can't", why)
 
 

@@ -46,6 +46,7 @@ def turn(id_: str, parent: str | None, role: Role, length: int) -> Turn:
 
 
 def group(turns: Sequence[Turn], requests: Sequence[str]) -> Group:
+    """A group of one trace, with these turns asked for in this order."""
     return Group(
         schema=TRACE_SCHEMA,
         group="g",

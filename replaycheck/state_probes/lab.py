@@ -57,6 +57,7 @@ class _Pair:
 
 
 def checks() -> list[Check]:
+    """The rows of the table that this module looks at."""
     rows = [Check(name, "lab", BITS, _look(name)) for name in ROWS]
     return [
         *rows,

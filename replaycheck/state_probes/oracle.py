@@ -5,9 +5,9 @@ They know nothing of trees, numbers or names. What is stored is a list, least re
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from replaycheck.prefixes import common
 from replaycheck.schema.policy import CheckpointPolicy, Policy, SglangPolicy, VllmPolicy
 
 Tokens = tuple[int, ...]
@@ -61,11 +61,6 @@ class Oracle:
 
     def release(self, request: int) -> None:
         self.held.pop(request, None)
-
-
-def common(a: Sequence[int], b: Sequence[int]) -> int:
-    """Tokens that two sequences begin with."""
-    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
 @dataclass(frozen=True)

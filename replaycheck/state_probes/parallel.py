@@ -24,6 +24,7 @@ MODEL = "on equal layer inputs bits of the slice, at degree 2; sums over ranks w
 
 
 def checks() -> list[Check]:
+    """The rows of the table that this module looks at."""
     layers = [Check(f"shard-layer-{form}", "parallel", SLICES, _layer(form)) for form in FORMS]
     return [*layers, Check("shard-model", "parallel", MODEL, _model)]
 

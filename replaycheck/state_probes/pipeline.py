@@ -28,6 +28,7 @@ ALL = {**GROUPS, "twins": TWINS, "windows": WINDOWS}
 
 
 def checks() -> list[Check]:
+    """The rows of the table that this module looks at."""
     late = "stores are hit two steps later, the token past an end is discarded, slots are free a step later"
     return [Check("plan-pipeline", "plans", late, _plans), Check("lab-pipeline", "lab", BITS, _lab)]
 

@@ -19,6 +19,7 @@ __all__ = ["checks"]
 
 
 def checks() -> list[Check]:
+    """The rows of the table that this module looks at."""
     required = "every row, copy and label means what its slot holds; hits as expected"
     groups = Check("plan-groups", "plans", required, _groups)
     shards = Check("plan-shards", "plans", "each rank has the parts of its heads, and no other", _shards)

@@ -30,6 +30,7 @@ RECOVERED = "the bits of live decoding with the same rebuild, rounded at the sam
 
 
 def checks() -> list[Check]:
+    """The rows of the table that this module looks at."""
     methods = [
         Check(f"lab-rollback-{method}", "lab", RECOVERED if method is Rollback.RECOVER else REQUIRED, _look(method))
         for method in Rollback

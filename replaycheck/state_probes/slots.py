@@ -41,6 +41,7 @@ RULES = {
 
 
 def checks() -> list[Check]:
+    """The rows of the table that this module looks at."""
     rows = [Check(name, part, required, _look(name)) for name, (part, required, _, _) in RULES.items()]
     return [*rows, Check("fork-bytes", "forks", "constant in the context's length", _bytes_per_fork)]
 

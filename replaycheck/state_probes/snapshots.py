@@ -36,6 +36,7 @@ ONCE = "one direct cast of the fp32 accumulator, element by element"
 
 
 def checks() -> list[Check]:
+    """The rows of the table that this module looks at."""
     rows = [
         Check(f"snapshot-{form}-{pool}", "snapshots", ONCE, _snapshots(form, pool))
         for form in FORMS

@@ -31,6 +31,7 @@ METHOD = "outputs, state and convolution of decoding the kept tokens, rounded on
 
 
 def checks() -> list[Check]:
+    """The rows of the table that this module looks at."""
     rows = [
         Check(f"{backend}-{name}", "speculation", required, _look(backend, function))
         for backend in ("torch", "triton")

@@ -73,6 +73,7 @@ EQUAL = "equal to the integers by hand"
 
 
 def checks() -> list[Check]:
+    """The rows of the table that this module looks at."""
     return [
         Check("plan-sglang-extend", "plans", EQUAL, _extends),
         Check("plan-sglang-verify", "plans", EQUAL, _verifies),

@@ -3,7 +3,7 @@
 What each module answers (docs/statistics.md has the formulas, their sources and limits):
 
 =============  =======================================================================================================
-estimate       Estimated: a number with n, method and interval; fields named as those of schema.result.Estimate
+estimate       Estimated: a number with n, method and interval; fields named as those of schema.estimate.Estimate
 reduction      one number a trace: trace_means, window_means; then by_cluster
 clusters       ClusterMeans: the same for a stream of traces that memory doesn't hold
 intervals      cluster_t, mean_of (cluster-t); fieller (ratio of means); proportion, upper_bound, rate (exact binomial)

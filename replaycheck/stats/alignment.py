@@ -1,5 +1,5 @@
 """|d| averaged round restores, against random other positions of the same traces: the most specific test for faults of
-the state (statistics.md C.10).
+the state (docs/statistics.md, Where it begins).
 
 A fault of a restore shows after it and not before. The statistic is the mean of the first AFTER tokens less the mean of
 the BEFORE tokens in front: one number a restore, averaged over the restores of a trace, then over traces. Under the null

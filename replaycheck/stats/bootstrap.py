@@ -42,6 +42,9 @@ def pooled_quantile(
     """The ``level`` quantile (an observed value) of all ``values`` [n], with clusters resampled whole.
 
     Only the upper part of the values is kept sorted: 1 - level of them, with a reserve for uneven clusters.
+
+    Raises:
+        InternalError: another number of clusters than of values.
     """
     _same(values, cluster)
     if not len(values):
@@ -86,7 +89,7 @@ def cluster_bootstrap(
 ) -> Estimated:
     """The statistic of the data with an interval over resampled clusters; ``name`` says in the method what it is.
 
-    Coverage is below the nominal one under about 32 clusters with heavy tails: .81 at 8, .92 at 64 (statistics.md C.0).
+    Coverage is below the nominal one under about 32 clusters with heavy tails: .80 at 8, .94 at 64 (docs/statistics.md).
     """
     value = float(statistic(np.ones((1, clusters)))[0])
     if clusters < 2:

@@ -1,4 +1,4 @@
-"""The trace is the unit (statistics.md C.0): one number a trace, then one a cluster of traces that share text."""
+"""The trace is the unit (docs/statistics.md): one number a trace, then one a cluster of traces that share text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is a large difference the position's fault or the state's? (statistics.md C.11)
+"""Is a large difference the position's fault or the state's? (docs/statistics.md, Where it begins)
 
 The condition of a position is its |dlogp| per unit of relative perturbation of the state, from a few random perturbations
 of known size. What an error of relative size r does there is then a draw from the same law, and d / (condition·r) is
@@ -21,12 +21,14 @@ from .reduction import Values
 __all__ = ["DRAWS", "Kind", "classify", "condition_of", "p_explained"]
 
 DRAWS = 8
-"""Perturbations of a position (statistics.md C.11): the condition is then known to 25 % (1 / √(2·8))."""
+"""Perturbations of a position: the condition is then known to 25 % (1 / √(2·8))."""
 ALPHA = 0.05
 """Chance that any ordinary large difference of a run is called suspicious (Bonferroni over the large ones)."""
 
 
 class Kind(StrEnum):
+    """What a difference at a position is."""
+
     #: not large: nothing to explain
     SMALL = "small"
     #: large, and an error of that size in the state explains it

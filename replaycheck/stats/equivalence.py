@@ -1,4 +1,4 @@
-"""Same enough? Two one-sided t tests over traces against a margin that was fixed before looking (statistics.md C.6).
+"""Same enough? Two one-sided t tests over traces against a margin that was fixed before looking (docs/statistics.md).
 
 Schuirmann 1987, "A comparison of the two one-sided tests procedure and the power approach", J. Pharmacokinet. Biopharm.
 15: at level α the difference is inside (-m, m) exactly when the 1 - 2α interval lies inside. A ratio is tested without
@@ -80,7 +80,12 @@ class NoWorse:
 
 
 def tost(values: Values, margin: float, alpha: float = ALPHA) -> Equivalence:
-    """Is the mean of one difference a trace [n] inside (-margin, margin)?"""
+    """Is the mean of one difference a trace [n] inside (-margin, margin)? ``margin`` is in the unit of ``values``.
+    Raises InternalError for one that isn't a positive number.
+
+    >>> tost(np.array([0.1, -0.2, 0.0, 0.1, -0.1, 0.2]), margin=0.5).reading
+    <Reading.EQUIVALENT: 'equivalent'>
+    """
     _positive("margin", margin)
     found = mean_of(values, 1 - 2 * alpha)
     p = _larger(_p_below(values - margin), _p_below(-values - margin))

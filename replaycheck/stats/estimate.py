@@ -1,4 +1,4 @@
-"""A number with the evidence behind it, as every gate must record it (DESIGN §8: n, method and interval)."""
+"""A number with the evidence behind it, as every gate must record it: n, method and interval."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Estimated"]
 class Estimated:
     """``value`` is None where the data can't say; ``low`` or ``high`` is None where that side is open or unknown.
 
-    The fields are those of schema.result.Estimate, so ``Estimate(**asdict(found))`` writes it down; this package
+    The fields are those of schema.estimate.Estimate, so ``Estimate.of(found)`` writes it down; this package
     depends on numpy and scipy only, and records are pydantic's.
     """
 

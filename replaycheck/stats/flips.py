@@ -1,4 +1,4 @@
-"""Flips of the top-1 token, weighed by the margin that they had to cross (statistics.md C.7).
+"""Flips of the top-1 token, weighed by the margin that they had to cross (docs/statistics.md, Flips).
 
 Noise of spread s on each logit moves the margin g between two of them by s·√2, so it flips with probability
 Φ(-g / (s·√2)). Above k·s with k = 6 that is Φ(-4.24) = 1.1e-5 a position at the very edge and falls steeply beyond. A flip

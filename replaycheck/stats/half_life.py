@@ -1,4 +1,4 @@
-"""How fast an error dies: slope of log|d| over the offset from the restore, against what the decays imply (C.10).
+"""How fast an error dies: slope of log|d| over the offset from the restore, against what the decays imply.
 
 A wrong state is forgotten on the time scale of the layer's own decays. An error that doesn't die on that scale isn't a
 one-off fault of a restore: it is a repeated rounding, a fault of the attention KV, or a forked context. Theil-Sen (Sen

@@ -19,6 +19,8 @@ CONFIDENCE = 0.95
 
 
 class Interval(NamedTuple):
+    """Both ends, in the unit of the number that they belong to."""
+
     low: float
     high: float
 
@@ -26,7 +28,7 @@ class Interval(NamedTuple):
 def cluster_t(means: NDArray[np.float64], confidence: float = CONFIDENCE) -> Interval | None:
     """Student's t interval of the mean of cluster means [n]; None for fewer than two clusters.
 
-    Under about 32 clusters with heavy tails its coverage is below the nominal one: .85 at 8, .91 at 32 (C.0).
+    Under about 32 clusters with heavy tails its coverage is below the nominal one: .83 at 8, .88 at 32 (docs/statistics.md).
     """
     n = len(means)
     if n < 2:
@@ -51,6 +53,9 @@ def fieller(
     It holds the r at which Student's t doesn't reject mean(numerator - r·denominator) = 0, so that tests of a ratio and
     their interval say the same (Fieller 1954, J. R. Stat. Soc. B 16). Where the denominator isn't clearly above 0 that
     set has no end, and both sides are None.
+
+    Raises:
+        InternalError: the arrays differ in length.
     """
     n = len(numerator)
     if n != len(denominator):
@@ -74,6 +79,7 @@ def fieller(
 def upper_bound(events: int, n: int, confidence: float = CONFIDENCE) -> float:
     """One-sided exact (Clopper-Pearson) upper bound of a proportion: the p at which ``events`` or fewer have
     probability 1 - confidence. With no event it is 1 - (1 - confidence)^(1/n), about 3/n at 95 %: the rule of three.
+    Raises InternalError for events that aren't among 0 … n, or n = 0.
 
     >>> round(upper_bound(0, 10), 4)
     0.2589
@@ -84,8 +90,9 @@ def upper_bound(events: int, n: int, confidence: float = CONFIDENCE) -> float:
 
 def proportion(events: int, n: int, confidence: float = CONFIDENCE) -> Interval:
     """Exact (Clopper-Pearson) interval of a proportion; one-sided from 0 where there is no event.
+    Raises InternalError for events that aren't among 0 … n, or n = 0.
 
-    >>> [round(side, 3) for side in proportion(6, 100)]  # six flakes in a hundred runs (C.2)
+    >>> [round(side, 3) for side in proportion(6, 100)]  # six flakes in a hundred runs
     [0.022, 0.126]
     """
     _check(events, n)
@@ -97,7 +104,11 @@ def proportion(events: int, n: int, confidence: float = CONFIDENCE) -> Interval:
 
 
 def rate(events: int, n: int, confidence: float = CONFIDENCE) -> Estimated:
-    """Share of events with its exact interval: exact-zero mode counts mismatches and prints the bound of none in n."""
+    """Share of events with its exact interval: exact-zero mode counts mismatches and prints the bound of none in n.
+
+    Raises:
+        InternalError: events that aren't among 0 … n, or n = 0.
+    """
     low, high = proportion(events, n, confidence)
     side = "one-sided" if events == 0 else "two-sided"
     return Estimated(events / n, n, f"exact binomial, {confidence:.0%} {side}", low, high)

@@ -1,4 +1,4 @@
-"""Many cells: a table to explore is corrected for its size, a sequence of gates costs nothing (statistics.md C.9).
+"""Many cells: a table to explore is corrected for its size, a sequence of gates costs nothing (docs/statistics.md).
 
 Cells share traces, so their p values depend on each other in ways nobody knows; Benjamini and Yekutieli 2001 (Ann. Stat.
 29) holds under any. A gate's sequence is fixed beforehand: each hypothesis is tested at the full level, and the first that
@@ -16,8 +16,6 @@ from scipy.stats import false_discovery_control
 from .reduction import Values
 
 __all__ = ["Step", "benjamini_yekutieli", "fixed_sequence"]
-
-"""From cause to effect: tokens can't be judged where the state is wrong."""
 
 
 class Step(StrEnum):

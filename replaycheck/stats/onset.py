@@ -1,4 +1,4 @@
-"""Where a difference begins: a cumulative sum of robust z scores against a control (statistics.md C.10).
+"""Where a difference begins: a cumulative sum of robust z scores against a control (docs/statistics.md, Where it begins).
 
 Page 1954 (Biometrika 41): S ← max(0, S + z - drift); the onset is the token after S was last 0 before it crossed a
 threshold. z is made with the control's median and MAD, so that single outliers of the control hide nothing, is cut at
@@ -83,7 +83,7 @@ def find_onset(values: Values, control: Values, seed: int = 0) -> Onset | None:
 def place(position: int, boundaries: NDArray[np.int64], grids: Mapping[str, int], origin: int = 0) -> Place:
     """``position`` beside the nearest of ``boundaries`` [b], and modulo each of ``grids`` (name → tokens).
 
-    ``origin`` is where grids count from: the start of the extend (DESIGN §2); absolute ones count from 0.
+    ``origin`` is where grids count from: the start of the extend; absolute ones count from 0.
     """
     residues = {name: (position - origin) % size for name, size in grids.items()}
     if not len(boundaries):

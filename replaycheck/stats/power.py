@@ -57,7 +57,12 @@ def no_worse_power(n: int, bound: float, spread: float, alpha: float = ALPHA, va
 def traces_for_tost(
     margin: float, spread: float, power: float = POWER, alpha: float = ALPHA, difference: float = 0.0
 ) -> int | None:
-    """Fewest traces at which ``tost_power`` reaches ``power``; None beyond MOST_TRACES or for a difference not inside."""
+    """Fewest traces at which ``tost_power`` reaches ``power``; None beyond MOST_TRACES or for a difference not inside.
+    Raises InternalError for a power outside 0 … 1.
+
+    >>> traces_for_tost(margin=0.5, spread=1.0)
+    36
+    """
     if abs(difference) >= margin:
         return None
     return _fewest(partial(tost_power, margin=margin, spread=spread, alpha=alpha, difference=difference), power)

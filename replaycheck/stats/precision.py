@@ -1,6 +1,6 @@
 """What can't be seen: the precision in which log-probabilities were reported puts a floor under every difference.
 
-A bound under that floor judges the number format, not the engine, so it is refused (statistics.md C.3).
+A bound under that floor judges the number format, not the engine, so it is refused.
 """
 
 from __future__ import annotations
@@ -94,13 +94,14 @@ def detect(logprob: NDArray[np.float64]) -> LogprobPrecision:
     float32 are seen as long as their step is wider than ``_WIDER`` float32 steps.
     """
     values = logprob[np.isfinite(logprob)]
-    single = values.astype(np.float32)
+    with np.errstate(over="ignore"):  # 65,504 is the most of fp16; what is above becomes an infinity, which isn't equal
+        single, half = values.astype(np.float32), values.astype(np.float16)
     is_single = bool((single == values).all())
     if not len(values):
         return LogprobPrecision("fp64")
     if is_single and not (single.view(np.uint32) & 0xFFFF).any():
         return LogprobPrecision("bf16")
-    if is_single and (values.astype(np.float16) == values).all():
+    if is_single and (half == values).all():
         return LogprobPrecision("fp16")
     places = _decimals(values, is_single)
     if places is not None:

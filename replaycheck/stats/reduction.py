@@ -1,4 +1,4 @@
-"""One number a trace first (statistics.md C.0): tokens of a trace share a prefix and a state, so they are one case.
+"""One number a trace first (docs/statistics.md): tokens of a trace share a prefix and a state, so they are one case.
 
 Positions come as flat arrays: a value and the code of its trace; traces need not be contiguous. Every function gives the
 codes that had a value, ascending, and one number for each. Then ``by_cluster`` joins traces that share text.
@@ -21,7 +21,7 @@ Codes = NDArray[np.integer[Any]]
 
 WINDOW = 64
 """Tokens after a restore that its window holds: one chunk of the grid, within which a state error has had no other
-store or boundary to mix with (statistics.md C.10: at a decay of 0.02 a token it has lost four fifths by then)."""
+store or boundary to mix with (at a decay of 0.02 nat a token it has lost more than seven tenths by then)."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,11 @@ class PerTrace:
 
 
 def trace_means(values: Values, trace: Codes) -> PerTrace:
-    """Mean of ``values`` [n] of each trace."""
+    """Mean of ``values`` [n] of each trace.
+
+    Raises:
+        InternalError: another number of codes than of values, or a value that isn't finite.
+    """
     codes, at, count = _group(values, trace)
     return PerTrace(codes, np.bincount(at, weights=values, minlength=len(codes)) / count)
 
@@ -54,6 +58,9 @@ def by_cluster(found: PerTrace, cluster: Codes) -> Values:
     """Mean over the traces of each cluster, [clusters] in the order of their codes.
 
     ``cluster`` gives the cluster of every trace code: cluster[code]. Without clusters, use ``found.value`` itself.
+
+    >>> by_cluster(trace_means(np.array([1.0, 3.0, 8.0, 6.0]), np.array([0, 0, 1, 2])), np.array([0, 0, 1]))
+    array([5., 6.])
     """
     return trace_means(found.value, cluster[found.trace]).value
 

@@ -1,4 +1,4 @@
-"""Paired arms, one vote a trace: which side parted first, which side lost more (statistics.md C.4, C.7).
+"""Paired arms, one vote a trace: which side parted first, which side lost more (docs/statistics.md, First divergence).
 
 An exact binomial test of the votes (the sign test; on discordant pairs it is McNemar's exact test). Ties don't vote; they
 are counted, because a trace set of ties says nothing about direction.
@@ -56,6 +56,10 @@ def mcnemar(a_only: Tokens, b_only: Tokens) -> SignTest:
     """One vote a trace [n]: does it have more positions of which only a is right, or of which only b is?
 
     "Right" is the reference's business: top-1 equal to the scored token, say. Positions on which both agree don't count.
+    Raises InternalError if the arrays differ in length.
+
+    >>> mcnemar(np.array([3, 0, 2, 1]), np.array([0, 0, 0, 2]))
+    SignTest(a=2, b=1, ties=1, undecided=0, p=1.0)
     """
     _paired(a_only, b_only)
     return votes((a_only - b_only).astype(np.float64))

@@ -1,4 +1,4 @@
-"""Survival of the first divergence: the share of branches that haven't parted after so many tokens (statistics.md C.4).
+"""Survival of the first divergence: the share of branches that haven't parted after so many tokens.
 
 The clock starts at the first restore; a branch that ends without a divergence is censored at its last scored position.
 """
@@ -21,7 +21,7 @@ __all__ = ["OFFSETS", "Survival", "first_of_traces", "survival"]
 Tokens = NDArray[np.int64]
 
 OFFSETS = (256, 1024)
-"""Tokens at which a report prints the share (statistics.md C.4): a short answer and a long one."""
+"""Tokens at which a report prints the share (docs/statistics.md, First divergence): a short answer and a long one."""
 
 
 @dataclass(frozen=True)

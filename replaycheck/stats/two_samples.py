@@ -1,7 +1,7 @@
 """Are two sets of counts from one distribution? Kolmogorov-Smirnov for numbers, total variation and χ² for kinds.
 
 Counts are kept by value, so that memory follows the number of different values and not the number of traces. The p values
-take observations as independent; turns of one trace aren't, so they describe and never judge (DESIGN §8).
+take observations as independent; turns of one trace aren't, so they describe and never judge.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from replaycheck.errors import EngineEnvironmentError, UsageError, choices
+from replaycheck.names import did_you_mean
 from replaycheck.subjects.protocol import Subject, SubjectOptions
 
 __all__ = ["GROUP", "LAB", "SUBJECTS", "Subject", "find_subject", "make_subject"]
@@ -81,7 +82,7 @@ def _factory(name: str) -> Callable[..., Any]:
 def _announced(name: str) -> str:
     known = {point.name: point.value for point in entry_points(group=GROUP)}
     if name not in known:
-        raise UsageError(f"unknown subject {name!r}; {_advice(known)}")
+        raise UsageError(f"unknown subject {name!r}{did_you_mean(name, [LAB, *SUBJECTS, *known])}; {_advice(known)}")
     return known[name]
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from replaycheck.errors import UsageError, choices
+from replaycheck.names import did_you_mean
 from replaycheck.schema.arm import Activation, Answers, Arm, Cell, Effect, Kernel, PoolDtype
 from replaycheck.schema.policy import CHUNK, CheckpointPolicy
 from replaycheck.schema.suite import Matrix, Suite, expand
@@ -134,7 +135,8 @@ def _named(option: str, text: str, kind: type[E]) -> tuple[E, ...]:
     for word in words:
         if word not in allowed:
             raise UsageError(
-                f"{option} {word!r} is unknown; give one or several of {choices(allowed)}, joined by commas"
+                f"{option} {word!r} is unknown{did_you_mean(word, allowed)}; "
+                f"give one or several of {choices(allowed)}, joined by commas"
             )
     return tuple(allowed[word] for word in _unique(words))
 

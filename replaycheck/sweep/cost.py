@@ -8,6 +8,7 @@ from pathlib import Path
 
 from replaycheck.capacity.geometry import geometry_of
 from replaycheck.capacity.sizes import Layout, sizes
+from replaycheck.prefixes import common
 from replaycheck.schedule.requests import plan_requests
 from replaycheck.schedule.steps import RequestPlan
 from replaycheck.schema.arm import PoolDtype
@@ -51,14 +52,9 @@ def cost(groups: Sequence[Group], policy: Policy) -> Cost:
 def _of(plan: RequestPlan, before: Sequence[RequestPlan]) -> Cost:
     """A prompt's last token is always computed, so it never counts as repeated."""
     seen = max(
-        (_shared(plan.tokens[: plan.prompt - 1], other.tokens[: other.computed_end]) for other in before), default=0
+        (common(plan.tokens[: plan.prompt - 1], other.tokens[: other.computed_end]) for other in before), default=0
     )
     return Cost(plan.prompt, seen, max(0, seen - plan.start), len(plan.creates))
-
-
-def _shared(a: Sequence[int], b: Sequence[int]) -> int:
-    """Tokens that both begin with."""
-    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
 def state_bytes(model: Path, pool: PoolDtype) -> int:

@@ -11,6 +11,7 @@ from typing import Literal
 import torch
 
 from replaycheck.errors import UsageError, choices
+from replaycheck.names import did_you_mean
 from replaycheck.probes.properties import NAMES as PROPERTY_NAMES
 from replaycheck.probes.properties import probe
 from replaycheck.probes.subject import DEVICE, SMALL, Sizes, Subject
@@ -153,4 +154,4 @@ def _name(function: Callable[..., object]) -> str:
 def _refuse_unknown(what: str, given: Iterable[str], allowed: Collection[str]) -> None:
     for name in given:
         if name not in allowed:
-            raise UsageError(f"unknown {what} {name!r}; choose {choices(allowed)}")
+            raise UsageError(f"unknown {what} {name!r}{did_you_mean(name, allowed)}; choose {choices(allowed)}")

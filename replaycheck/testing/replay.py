@@ -12,6 +12,7 @@ from typing import Literal
 
 from replaycheck.assets import suite_file
 from replaycheck.errors import UsageError, choices
+from replaycheck.names import did_you_mean
 from replaycheck.replay.run import run
 from replaycheck.replay.settings import Settings, resolve
 from replaycheck.schema.result import Result
@@ -112,7 +113,7 @@ def _traces(
     found = {group.group: group for file in files for group in read_groups(file)}
     for name in groups:
         if name not in found:
-            raise UsageError(f"there is no group {name!r}; choose {choices(found)}")
+            raise UsageError(f"there is no group {name!r}{did_you_mean(name, found)}; choose {choices(found)}")
     picked = folder / PICKED
     write_groups(picked, [group for name, group in found.items() if name in groups])
     return (str(picked),)

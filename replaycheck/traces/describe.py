@@ -31,6 +31,7 @@ class GroupSummary:
 
 
 def summaries(groups: Sequence[Group]) -> list[GroupSummary]:
+    """A line a group for ``trace list``."""
     return [_summary(group) for group in groups]
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from replaycheck.errors import UsageError, choices
 from replaycheck.files import atomic_file
+from replaycheck.names import did_you_mean
 from replaycheck.schema.trace import Group
 from replaycheck.traces.export_dag import dag_lines
 from replaycheck.traces.export_openai import openai_lines
@@ -34,7 +35,7 @@ def export(groups: Iterable[Group], name: str, path: Path) -> tuple[int, Log]:
     if name == "jsonl":
         return write_groups(path, groups), log
     if name not in _LINES:
-        raise UsageError(f"format {name!r} is unknown; allowed are {choices(FORMATS)}")
+        raise UsageError(f"format {name!r} is unknown{did_you_mean(name, FORMATS)}; allowed are {choices(FORMATS)}")
     count = 0
     with atomic_file(path) as handle:
         for group in groups:

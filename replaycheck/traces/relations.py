@@ -1,6 +1,6 @@
 """How each request of a group relates to those before it: what it continues, what it shares, how far back that lies.
 
-Shares are counted by turns, as plans do (DESIGN §3): two prompts share the turns of their paths that are the same. What a
+Shares are counted by turns, as plans do: two prompts share the turns of their paths that are the same. What a
 state could be restored from at best is the longest prefix that an earlier request of the same trace has computed.
 """
 

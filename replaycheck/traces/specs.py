@@ -60,6 +60,8 @@ Node = Say | Answer | Derived
 
 @dataclass(frozen=True)
 class TraceSpec:
+    """A trace before its answers are sampled."""
+
     id: str
     turns: tuple[Node, ...]
     events: tuple[Event, ...] = ()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import cycle
 
@@ -19,27 +18,13 @@ from replaycheck.traces.checks import check_group
 from replaycheck.traces.specs import Answer, Derived, GroupSpec, Node, Say, TraceSpec
 from replaycheck.traces.vocabulary import ASSISTANT, BOS, NAME, TEXT_SIZE, decode, turn_tokens
 
-__all__ = ["Answer", "Ask", "GroupBuild", "GroupSpec", "Origin", "Sample", "Sampler", "Say", "TraceSpec", "build_group"]
-
-#: ``sample(tokens, limit, seed)``: the content of an answer to the prompt ``tokens``, at most ``limit`` text tokens,
-#: without END. The same arguments give the same tokens.
-Sample = Callable[[list[int], int, int], list[int]]
+__all__ = ["Answer", "Ask", "GroupBuild", "GroupSpec", "Origin", "Say", "TraceSpec"]
 
 
 @dataclass(frozen=True)
 class Origin:
     """What is recorded about answers: digest of the model's config and weights, seed of the suite, temperature."""
 
-    model: str
-    seed: int
-    temperature: float
-
-
-@dataclass(frozen=True)
-class Sampler:
-    """Where answers come from one at a time, and what is recorded about that (see :class:`Origin`)."""
-
-    sample: Sample
     model: str
     seed: int
     temperature: float
@@ -202,15 +187,6 @@ class GroupBuild:
                 if (spec.id, node.id) == (trace, turn) and isinstance(node, Answer):
                     return node
         raise InternalError(f"{turn!r} is no answer of group {self.spec.group!r}")
-
-
-def build_group(spec: GroupSpec, sampler: Sampler) -> Group:
-    """Build and check a group, its answers sampled one at a time."""
-    build = GroupBuild(spec, Origin(sampler.model, sampler.seed, sampler.temperature))
-    while asks := build.asks():
-        for ask in asks:
-            build.give(ask, sampler.sample(list(ask.tokens), ask.limit, ask.seed))
-    return build.group()
 
 
 def _say(turn: Say, start: int) -> Turn:

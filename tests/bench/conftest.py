@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import torch
 
 from replaycheck.bench.sides import Setup
 from replaycheck.model.folder import SHIPPED_CONFIG, write_folder
 from replaycheck.model.initial import initial_weights
+from tests.tensors import one_thread as one_thread
 
 CONFIG = replace(
     SHIPPED_CONFIG,
@@ -25,14 +24,6 @@ CONFIG = replace(
     v_head_dim=16,
 )
 TEXT = tuple(b"A register changes with each token; a cache is read again and never changes. " * 3)
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="session")

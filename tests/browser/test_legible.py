@@ -59,7 +59,7 @@ def test_drawings_are_whole_and_legible_on_a_narrow_screen(browser: Any, reports
     with opened(browser, reports["failing"], 420) as page:
         drawings = page.evaluate(DRAWN)
         assert len(drawings) >= 4
-        assert all(drawing["smallest"] >= 9 for drawing in drawings)
+        assert all(drawing["smallest"] >= 11 for drawing in drawings)
         assert [drawing["cut"] for drawing in drawings if drawing["cut"]] == []
 
 

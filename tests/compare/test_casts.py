@@ -12,7 +12,7 @@ from replaycheck.schema.arm import PoolDtype
 @pytest.mark.parametrize(
     ("value", "pool", "expected"),
     [
-        (1 + 2**-11 + 2**-23, PoolDtype.FP16, 1 + 2**-10),  # via bf16 it would be 1 (engines.md 2.3)
+        (1 + 2**-11 + 2**-23, PoolDtype.FP16, 1 + 2**-10),  # via bf16 it would be 1
         (1 + 2**-8 + 2**-12, PoolDtype.BF16, 1 + 2**-7),  # via fp16 it would be 1
         (1 + 2**-8, PoolDtype.BF16, 1.0),  # a tie goes to even
         (1 + 3 * 2**-8, PoolDtype.BF16, 1 + 2**-6),

@@ -12,12 +12,12 @@ import pyarrow as pa
 from replaycheck.compare.casts import BF16_UNIT, cast
 from replaycheck.compare.divergence import divergences, tolerance
 from replaycheck.compare.logits import log_softmax
-from replaycheck.compare.observations import observe
 from replaycheck.compare.pairs import pair
 from replaycheck.compare.record import ArmRecording
 from replaycheck.schema.arm import Cell, Compiler, Effect, PoolDtype
 from replaycheck.schema.frames import to_frame
 from tests import synthetic_run as syn
+from tests.compare.tables import observe
 
 ARMS, CELLS = syn.arms_and_cells()
 EXACT, GRID = syn.effect(CELLS, Effect.EXACT), syn.effect(CELLS, Effect.GRID)
@@ -108,6 +108,7 @@ def test_tolerance_of_a_fair_choice_of_eight_is_the_closed_form() -> None:
     turn = replace(syn.turns(warm=False)[0], logits=np.zeros((syn.SCORED, 8), "f4"), tokens=np.zeros(5, "i4"))
     frame = observe(ArmRecording("arm", (turn,), ()))
     expected = BF16_UNIT * (math.log(8) + math.log(8))  # |log p| and the entropy are both log 8
+    # A sum of 8 terms in float64, each with three roundings of 1.1e-16.
     assert np.allclose(tolerance(frame), expected, rtol=1e-14)
 
 

@@ -9,13 +9,13 @@ import numpy as np
 import pandas as pd
 
 from replaycheck.compare.logits import digests, kl, log_softmax, margins, top1
-from replaycheck.compare.observations import observe
 from replaycheck.compare.record import ArmRecording
 from replaycheck.compare.said import TOP
 from replaycheck.schema.arm import Compiler
 from replaycheck.schema.frames import to_frame
 from replaycheck.schema.tables import OBSERVATIONS
 from tests import synthetic_run as syn
+from tests.compare.tables import observe
 
 
 def one_turn(logits: np.ndarray, restore: int | None = None) -> pd.DataFrame:

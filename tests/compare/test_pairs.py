@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from replaycheck.compare.observations import observe
 from replaycheck.compare.pairs import pair
 from replaycheck.compare.record import ArmRecording
 from replaycheck.compare.saved import pair_saved
@@ -17,6 +16,7 @@ from replaycheck.schema.arm import Effect
 from replaycheck.schema.frames import to_frame
 from replaycheck.schema.tables import PAIRS
 from tests import synthetic_run as syn
+from tests.compare.tables import observe
 
 ARMS, CELLS = syn.arms_and_cells()
 EXACT, GRID, TOTAL = (syn.effect(CELLS, effect) for effect in (Effect.EXACT, Effect.GRID, Effect.TOTAL))

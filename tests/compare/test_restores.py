@@ -10,11 +10,12 @@ import pytest
 
 from replaycheck.compare.casts import BF16_UNIT, cast
 from replaycheck.compare.record import StateAt
-from replaycheck.compare.restores import LARGEST, compare_restores
+from replaycheck.compare.restores import LARGEST
 from replaycheck.errors import InternalError
 from replaycheck.schema.arm import Effect, PoolDtype
 from replaycheck.schema.frames import to_frame
 from tests import synthetic_run as syn
+from tests.compare.tables import compare_restores
 
 
 def rows(effect: Effect, pool: PoolDtype, change: dict[str, object] | None = None) -> pd.DataFrame:

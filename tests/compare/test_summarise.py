@@ -47,7 +47,7 @@ def test_state_cell_shows_the_cast_and_where_it_began() -> None:
     cell = cells(syn.recordings(ARMS))[Effect.STATE]
     assert cell.bits_differ == 6 * syn.SCORED
     assert cell.state_rel_error is not None
-    assert 1e-3 < cell.state_rel_error < 2**-8  # rms of one bf16 rounding is 1.66e-3 (statistics.md C.14)
+    assert 1e-3 < cell.state_rel_error < 2**-8  # rms of one bf16 rounding is 1.66e-3
     assert cell.diverged_branches["bits"] == 3
     assert cell.first_divergence["bits"] == syn.position(1) - syn.restored_at(1)
     assert cell.kl_mean.n == 2

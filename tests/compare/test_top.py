@@ -11,7 +11,6 @@ import pytest
 from replaycheck.compare.cell_sums import CellSums
 from replaycheck.compare.divergence import divergences
 from replaycheck.compare.gaps import add_gaps, gaps_of
-from replaycheck.compare.observations import observe
 from replaycheck.compare.pairs import pair
 from replaycheck.compare.record import ArmRecording, ScoredTurn
 from replaycheck.compare.spill import Spill
@@ -19,6 +18,7 @@ from replaycheck.compare.top import TOP, Entry, TopLogprobs, joined
 from replaycheck.errors import InternalError
 from replaycheck.schema.arm import Cell, Effect
 from replaycheck.schema.gaps import Where
+from tests.compare.tables import observe
 
 CELL = Cell(effect=Effect.TOTAL, reference="cold/x", candidate="warm/x")
 BEST = {7: -0.1, 3: -2.0, 5: -3.0}

@@ -1,9 +1,11 @@
 """Code blocks of a Markdown page with their tag: a comment before them, ``<!-- run: yes -->``, or a word after the language.
 
-yes     run in a temporary folder
-long, gpu, server   parsed without running: too slow here, or something is missing here
-output  what the block before it printed: each of its lines must be there
-nothing   parsed if a line begins with ``replaycheck`` or ``make``
+run: yes     run in a temporary folder
+run: long, gpu, server   parsed without running: too slow here, or something is missing here
+output       what the block before it printed: each of its lines must be there
+file: PATH   the whole of a file of the repository
+shown: WHY   neither code nor compared, for that reason
+nothing      what a parser knows (toml, json, yaml) or Sphinx builds; any other block without a tag is a mistake
 """
 
 from __future__ import annotations
@@ -14,12 +16,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["ROOT", "TAGS", "Block", "Line", "blocks", "command_lines", "pages"]
+__all__ = ["PARSED", "ROOT", "TAGS", "Block", "Line", "blocks", "command_lines", "pages"]
 
 ROOT = Path(__file__).resolve().parents[2]
-TAGS = ("yes", "long", "gpu", "server", "output")
+TAGS = ("yes", "long", "gpu", "server", "output", "file", "shown")
+#: Languages of blocks that need no tag.
+PARSED = ("toml", "json", "yaml", "{toctree}", "{eval-rst}")
 
-_TAG = re.compile(r"^<!-- (?:run: (.*)|(output)) -->$")
+_TAG = re.compile(r"^<!-- (?:run: (.*)|(output|(?:file|shown): .+)) -->$")
 _FENCE = re.compile(r"^(\s*)(`{3,})([^\s`]*)(?: (\w+))?\s*$")
 #: What ends the arguments of a command in a shell line.
 _ENDS = {"|", "||", "&&", ";", ">", ">>", "2>", "<", "&"}
@@ -27,7 +31,10 @@ _ENDS = {"|", "||", "&&", ";", ">", ">>", "2>", "<", "&"}
 
 @dataclass(frozen=True)
 class Block:
-    """``line`` is that of its first line of text, 1-based; ``exits`` what its last command must exit with."""
+    """``line`` is that of its first line of text, 1-based; ``exits`` what its last command must exit with.
+
+    ``about`` is the path of a file that is shown, or why a block is only shown.
+    """
 
     page: Path
     line: int
@@ -35,6 +42,7 @@ class Block:
     text: str
     tag: str = ""
     exits: int = 0
+    about: str = ""
 
     @property
     def where(self) -> str:
@@ -87,10 +95,11 @@ def _end(page: Path, lines: list[str], begin: int, fence: str) -> int:
 
 
 def _block(page: Path, line: int, language: str, text: str, tag: str) -> Block:
+    tag, _, about = tag.partition(": ")
     name, _, exits = tag.partition(", exits ")
     if tag and name not in TAGS:
         raise ValueError(f"{page.name}:{line}: tag {tag!r} isn't one of {', '.join(TAGS)}")
-    return Block(page, line, language, text, name, int(exits or 0))
+    return Block(page, line, language, text, name, int(exits or 0), about)
 
 
 def command_lines(block: Block) -> Iterator[Line]:

@@ -9,9 +9,11 @@ import sys
 
 import pytest
 
+from replaycheck.diagnose.codes import CODES
 from replaycheck.errors import ExitCode
 from replaycheck.gates.metrics import METRICS
 from replaycheck.public import PUBLIC, Surface
+from replaycheck.schema.arm import Effect
 from replaycheck.schema.tables import TABLES
 
 from .blocks import ROOT
@@ -63,6 +65,33 @@ def test_every_generated_part_is_asked_for_and_there(generated: object) -> None:
     pages = "\n".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs").rglob("*.md"))
     assert set(re.findall(r"^<!-- generated: ([a-z-]+) -->$", pages, re.MULTILINE)) == set(generated.PARTS)
     assert all(len(part()) > 100 for part in generated.PARTS.values())
+
+
+def page(name: str) -> str:
+    return (ROOT / "docs" / name).read_text(encoding="utf-8")
+
+
+def test_the_page_for_ci_has_every_exit_code() -> None:
+    section = page("ci.md").partition("### Exit codes")[2].partition("###")[0]
+    assert set(rows(section)) - {"code", "---:"} == {str(int(code)) for code in ExitCode}
+
+
+def test_the_glossary_names_every_effect_and_is_in_order() -> None:
+    words = rows(page("glossary.md"))
+    assert [effect.value for effect in Effect if f"`{effect}`" not in words["effect"][0]] == []
+    order = [word.replace(",", "").lower() for word in words if word not in ("word", "---")]
+    assert order == sorted(order)
+
+
+def test_every_code_is_in_the_index_and_has_a_page() -> None:
+    index = page("codes/README.md")
+    assert [code for code in CODES if f"[{code}]({code}.md)" not in index] == []
+    assert sorted(path.stem for path in (ROOT / "docs" / "codes").glob("RC*.md")) == sorted(CODES)
+
+
+def test_codes_that_a_page_names_exist() -> None:
+    named = {code for path in (ROOT / "docs").rglob("*.md") for code in re.findall(r"RC\d{3}", path.read_text("utf-8"))}
+    assert named - set(CODES) == set()
 
 
 def architecture(section: str) -> dict[str, list[str]]:

@@ -7,13 +7,13 @@ that was seen is ``salt 1``, and whoever plays back has to use the same one agai
 from __future__ import annotations
 
 import json
-import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from tests.loopback import Handler, Loopback
 
 __all__ = ["Exchange", "forward", "playing", "serving"]
 
@@ -30,13 +30,8 @@ Answer = Callable[[str, str, Any], tuple[int, Any]]
 def serving(answer: Answer) -> Iterator[tuple[str, list[Exchange]]]:
     """A server on loopback that answers by ``answer``: its URL, and the exchanges so far."""
     seen: list[Exchange] = []
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(answer, seen))
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}", seen
-    finally:
-        server.shutdown()
-        server.server_close()
+    with Loopback(_handler(answer, seen)) as server:
+        yield server.url, seen
 
 
 def forward(url: str) -> Answer:
@@ -75,15 +70,10 @@ def numbered(asked: Any, salts: dict[str, str]) -> Any:
     return asked | {SALT: salts.setdefault(asked[SALT], f"salt {len(salts) + 1}")}
 
 
-def _handler(answer: Answer, seen: list[Exchange]) -> type[BaseHTTPRequestHandler]:
+def _handler(answer: Answer, seen: list[Exchange]) -> type[Handler]:
     salts: dict[str, str] = {}
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def log_message(self, format: str, *args: object) -> None:
-            return
-
+    class Kept(Handler):
         def do_GET(self) -> None:
             self._answer("GET")
 
@@ -91,17 +81,12 @@ def _handler(answer: Answer, seen: list[Exchange]) -> type[BaseHTTPRequestHandle
             self._answer("POST")
 
         def _answer(self, method: str) -> None:
-            raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            raw = self.body()
             asked = json.loads(raw) if raw else None
             status, said = answer(method, self.path, asked)
             seen.append(
                 {"method": method, "path": self.path, "asked": numbered(asked, salts), "status": status, "answer": said}
             )
-            body = json.dumps(said).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.send(json.dumps(said).encode(), status)
 
-    return Handler
+    return Kept

@@ -99,8 +99,9 @@ def test_one_token_off_is_the_state_of_a_call_that_is_a_token_longer_or_shorter(
 def test_a_kernel_that_rounds_at_each_chunk_is_right_up_to_the_first(call: tuple[KdaInputs, torch.Tensor]) -> None:
     wrong = kernels.rounds_each_chunk(torch.bfloat16)(CHUNK_EMULATOR)
     found, right = (kernel(*call, (), EXACT) for kernel in (wrong, CHUNK_EMULATOR))
-    assert torch.allclose(found.o[:64], right.o[:64], rtol=0, atol=1e-6)
-    assert not torch.allclose(found.o[64:130], right.o[64:130], rtol=0, atol=1e-6)
+    assert torch.equal(found.o[:64], right.o[:64])
+    # The state that the second chunk reads is off by up to 2^-9 of it; in fp32 alone it would be 2^-24.
+    assert float((found.o[64:130] - right.o[64:130]).norm() / right.o[64:130].norm()) > 2.0**-12
     assert torch.equal(found.final, found.final.bfloat16().float())
 
 

@@ -9,8 +9,8 @@ import pytest
 from replaycheck.replay.settings import Settings, resolve
 from replaycheck.state_probes.groups import chain
 from replaycheck.traces.write import write_groups
-from tests.lab.conftest import model as model
-from tests.lab.conftest import one_thread as one_thread
+from tests.tensors import model as model
+from tests.tensors import one_thread as one_thread
 
 SUITE = """
 schema = "replaycheck.suite/1"

@@ -80,7 +80,8 @@ def test_one_rounding_of_a_state_costs_what_theory_says(floor: FloorFile) -> Non
     """bf16: uniform in half a step of 8 significant bits gives 1.66e-3 rms (numerics.md 2.2)."""
     rounded = next(each for each in floor.floors.measures if each.control is Control.ROUNDED)
     assert rounded.state_rel_error is not None
-    assert rounded.state_rel_error.value == pytest.approx(1.66e-3, rel=0.05)
+    # Of states of 64 × 32 elements whose significands aren't quite logarithmic: 2 % (see tests/kernels/test_precision.py).
+    assert rounded.state_rel_error.value == pytest.approx(1.66e-3, rel=0.02)
 
 
 def test_the_text_says_what_zero_means(floor: FloorFile) -> None:
@@ -137,7 +138,7 @@ def test_a_perturbation_is_one_rounding_and_acts_after_the_restore_only(settings
     work, group = work_of(settings), settings.groups[0]
     found = condition_of_turn(work, group, warm, ("t0", 0, 1), draws=3)
     # Uniform in ±u: rms u / √3, if all elements weigh alike.
-    assert found.size == pytest.approx(UNIT[PoolDtype.BF16] / np.sqrt(3), rel=0.05)
+    assert found.size == pytest.approx(UNIT[PoolDtype.BF16] / np.sqrt(3), rel=0.02)
     assert len(found.condition) == len(found.positions) == 4
     assert (found.condition > 0).all()
     again = condition_of_turn(work, group, warm, ("t0", 0, 1), draws=3)

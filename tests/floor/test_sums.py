@@ -91,7 +91,7 @@ def test_traces_of_one_cluster_are_one_case(tmp_path: Path) -> None:
 def test_equal_bits_everywhere_are_exact_zero_with_a_bound(tmp_path: Path) -> None:
     found = measured(tmp_path, [("t", "t", at, 0, 0.0, False) for at in range(100)])
     assert found.exact_zero
-    assert found.bits_differ_bound == upper_bound(0, 100) == pytest.approx(0.03, rel=0.02)
+    assert found.bits_differ_bound == upper_bound(0, 100) == pytest.approx(1 - 0.05 ** (1 / 100))
     run = found.model_copy(update={"control": Control.REPEAT})
     assert Floors(origin="own", measures=(run,)).deterministic is True
     assert Floors(origin="own", measures=(found,)).deterministic is None

@@ -87,4 +87,5 @@ def test_oracle_snapshots_are_the_states_of_truncated_runs() -> None:
     whole = ORACLE_KERNEL(x, initial, rows, ORACLE)
     for taken, tokens in zip(whole.snapshots, (64, 128, 130), strict=True):
         _, S = matrix_form(x, 0, initial[0, 0].double().numpy(), 0, tokens)
-        np.testing.assert_allclose(taken[0].numpy(), S, rtol=0, atol=1e-12)
+        # Up to 130 steps, as above; errors of decayed steps don't add up.
+        np.testing.assert_allclose(taken[0].numpy(), S, rtol=0, atol=1e-13 * max(1, np.abs(S).max()))

@@ -62,6 +62,7 @@ def test_norms_are_those_of_torch_in_float64() -> None:
     x, gate, weight = (t.double() for t in (normal(9, VALUE), normal(9, VALUE, seed=1), normal(VALUE, seed=2)))
     expected = torch.nn.functional.rms_norm(x, (VALUE,), weight, 1e-5)
     double = Precision.FP64
+    # A sum of 24 squares in another order, a root and two products: at most 30 roundings of 1.1e-16.
     torch.testing.assert_close(rms_norm(x, weight, 1e-5, double), expected, rtol=1e-14, atol=1e-15)
     gated = gated_rms_norm(x, gate, weight, 1e-5, double)
     torch.testing.assert_close(gated, expected * gate.sigmoid(), rtol=1e-14, atol=1e-15)

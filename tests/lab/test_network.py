@@ -16,14 +16,9 @@ from replaycheck_kernels.contract import StateKernel
 from replaycheck_kernels.precision import Precision
 from replaycheck_kernels.recipe import EXACT, ORACLE, Recipe
 from replaycheck_kernels.registry import ours
+from tests.tensors import no_gradients as no_gradients
 
 TOKENS = tuple((11 * i * i + 5 * i) % 128 for i in range(150))
-
-
-@pytest.fixture(autouse=True)
-def no_gradients() -> object:
-    with torch.no_grad():
-        yield
 
 
 def network(model: Path, recipe: Recipe) -> Network:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,14 +19,9 @@ from replaycheck.subjects.lab.state import SequenceState
 from replaycheck_kernels.recipe import EXACT, SGLANG, VLLM, Recipe
 from replaycheck_kernels.registry import ours
 from tests.schedule.parallel_faults import LOCAL, PlanFault, conv_state_contiguous
+from tests.tensors import no_gradients as no_gradients
 
 TOKENS = tuple((11 * i * i + 5 * i) % 128 for i in range(150))
-
-
-@pytest.fixture(autouse=True)
-def no_gradients() -> Iterator[None]:
-    with torch.no_grad():
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 import torch
 from hypothesis import given, settings
@@ -17,17 +15,12 @@ from replaycheck_kernels.precision import Precision
 from replaycheck_kernels.recipe import EXACT, FLA, SGLANG, VLLM, Recipe
 from replaycheck_kernels.registry import ours
 from tests.schedule.parallel_faults import LOCAL, PlanFault, beta_replicated, sum_backwards
+from tests.tensors import no_gradients as no_gradients
 
 EIGHT = Geometry(8, 8, 16, 16)
 GROUPED = Geometry(8, 16, 16, 24)
 """16 value heads on 8 key heads, V ≠ K."""
 BOUNDARY = (1, 63, 64, 65, 129)
-
-
-@pytest.fixture(autouse=True)
-def no_gradients() -> Iterator[None]:
-    with torch.no_grad():
-        yield
 
 
 def compare(case: LayerCase, degree: int, recipe: Recipe = SGLANG, fault: PlanFault | None = None) -> LayerAnswer:

@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
 
 from replaycheck.model.config import ModelConfig
 from replaycheck.model.folder import SHIPPED_CONFIG, write_folder
 from replaycheck.model.initial import initial_weights
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Tensors of a few kilobytes gain nothing from threads, and on a busy machine wait for each other's."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+from tests.tensors import one_thread as one_thread
 
 
 @pytest.fixture(scope="session")

@@ -78,8 +78,7 @@ def _mutate(given: argparse.Namespace) -> int:
     every = [mutant for module in modules if given.only in module for mutant in mutants(root, module)]
     chosen = random.Random(given.seed).sample(every, given.sample) if given.sample else every
     results = Results(given.results, root, given.tests)
-    # Those in functions first: one at import costs the whole folder's tests.
-    todo = sorted((mutant for mutant in chosen if results.of(mutant) is None), key=lambda each: not each.within)
+    todo = [mutant for mutant in chosen if results.of(mutant) is None]
     begin = time.monotonic()
     if todo:
         serve(root, given.package, given.tests, todo, results, given.jobs)

@@ -25,7 +25,7 @@ class Reach:
     def tests(self, module: str, lines: tuple[int, int]) -> set[str]:
         """The tests that run any of these lines; IMPORT among them if they run before the first test."""
         found = self.contexts.get(module, {})
-        return {test for line in range(lines[0], lines[1] + 1) for test in found.get(line, ())}
+        return {test for line, tests in found.items() if lines[0] <= line <= lines[1] for test in tests}
 
     def save(self, path: Path) -> None:
         path.write_text(json.dumps([self.contexts, self.seconds]))

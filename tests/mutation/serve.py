@@ -6,7 +6,7 @@ import gc
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -22,10 +22,25 @@ from tests.mutation.swap import Functions, forget
 SLOWER, AT_LEAST = 5, 10
 """Limit of CPU: so many times what its tests take unchanged, and seconds for the fork and imports on top."""
 
+SHORT = 1
+"""Seconds of CPU, under coverage: the most that a test may take to be asked about what another module does at import."""
+
 PROGRESS = 50
 """Mutants between two lines on stderr."""
 
 PYTEST = ("-q", "-s", "-p", "no:cacheprovider", "-p", "no:faulthandler")
+
+
+class _Chosen:
+    """A pytest plugin that runs the chosen tests in their order, before them those that the mutant gave another name."""
+
+    def __init__(self, chosen: Sequence[str], known: Collection[str]) -> None:
+        self.order = {test: number for number, test in enumerate(chosen)}
+        self.known = known
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        mine = [item for item in items if item.nodeid in self.order or item.nodeid not in self.known]
+        items[:] = sorted(mine, key=lambda item: self.order.get(item.nodeid, -1))
 
 
 class Server:
@@ -45,7 +60,7 @@ class Server:
         self.functions = Functions(self.root / self.package)
         gc.collect()
         gc.freeze()
-        for number, mutant in enumerate(self.todo):
+        for number, mutant in enumerate(sorted(self.todo, key=self._runs_at_import)):  # those cost most
             if number % PROGRESS == 0:
                 print(f"{number:,} of {len(self.todo):,} mutants", file=sys.stderr, flush=True)
             self._wait(self.jobs - 1)
@@ -76,13 +91,13 @@ class Server:
         if not tests:
             self._tell(mutant, "not covered", "", 0.0)
             return
-        again = IMPORT in tests or not mutant.within
-        chosen = self.items.keys() if again else sorted(tests, key=self._worth, reverse=True)
+        again = self._runs_at_import(mutant)
+        chosen = sorted(self._at_import(mutant.module) if again else tests, key=self._worth, reverse=True)
         limit = AT_LEAST + SLOWER * sum(self.reach.seconds[test] for test in chosen)
 
         def work(folder: Path) -> bool:
             if again or not self.functions.swap(self.root, mutant):
-                return self._imported_again(mutant)
+                return self._imported_again(mutant, chosen)
             failed = _first_failure([self.items[test] for test in chosen])
             (folder / "note").write_text(failed)
             return not failed
@@ -93,11 +108,21 @@ class Server:
         """Kills so far for each second of CPU: what killed many is asked first, and a fast one before a slow one."""
         return (1 + self.kills[test]) / (0.01 + self.reach.seconds[test])
 
-    def _imported_again(self, mutant: Mutant) -> bool:
-        """All the tests by file, the module's own first, since names of tests may hold the changed number."""
-        own = self.root / self.tests / f"test_{Path(mutant.module).stem}.py"
+    def _runs_at_import(self, mutant: Mutant) -> bool:
+        return not mutant.within or IMPORT in self.reach.tests(mutant.module, mutant.lines)
+
+    def _at_import(self, module: str) -> list[str]:
+        """Tests that may see what the module does at import: those that run any of its lines, and all that are short.
+
+        Left out are long ones that never enter the module; one that lives may be noticed by these alone.
+        """
+        enter = self.reach.tests(module, (1, sys.maxsize))
+        return [test for test in self.items if test in enter or self.reach.seconds[test] < SHORT]
+
+    def _imported_again(self, mutant: Mutant, chosen: Sequence[str]) -> bool:
+        """The chosen tests, collected once more."""
         forget(self.root, mutant)
-        return pytest.main([*PYTEST, "-x", *([str(own)] if own.exists() else []), self.tests]) == pytest.ExitCode.OK
+        return pytest.main([*PYTEST, "-x", self.tests], plugins=[_Chosen(chosen, self.items)]) == pytest.ExitCode.OK
 
     def _wait(self, most: int) -> None:
         """Until at most so many children run."""

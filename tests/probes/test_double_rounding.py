@@ -102,3 +102,10 @@ def test_subnormal_fp16_and_overflow_are_not_counted() -> None:
     states = np.array([2.0**-15, -(2.0**-20), 1e6, np.inf, 0.0, 1.0], np.float32)
     assert distance(states).elements == 1
     assert distance(states[:5]).elements == 0
+
+
+def test_a_fault_that_looks_at_heads_is_given_states_with_heads() -> None:
+    """The documented example halves every second head; a cast is promised [..., V, K], probe values included."""
+    result = probe_double_rounding(STATES, find_fault("examples.fault:FAULT").cast)  # type: ignore[arg-type]
+    assert result.verdict == "fail"
+    assert result.values["probe_values_wrong"] == 2

@@ -9,8 +9,6 @@ import pytest
 import torch
 
 from replaycheck.faults.fault import find_fault
-from replaycheck.model.folder import SHIPPED_CONFIG, write_folder
-from replaycheck.model.initial import initial_weights
 from replaycheck.probes.collection import kernel_probes, real_states, state_probes
 from replaycheck.probes.kernels import HEADS, KEY, LENGTHS, VALUE, Regime, inputs, probe_kernel, regimes
 from replaycheck.state_probes.groups import chain
@@ -22,29 +20,16 @@ from replaycheck_kernels.contract import StateKernel
 from replaycheck_kernels.precision import Precision
 from replaycheck_kernels.recipe import EXACT, SGLANG, Recipe
 from replaycheck_kernels.registry import ours
+from tests.probes.small import write_small
 
 KERNELS = pytest.mark.parametrize("kernel", [CHUNK_EMULATOR, RECURRENT_CPU], ids=["chunk", "recurrent"])
 RECIPES = pytest.mark.parametrize("recipe", [EXACT, SGLANG], ids=lambda recipe: recipe.name)
 MILD = next(regimes(0))
 
-# One KDA layer of the shipped heads, so that its learnt decays fit the probe, and little else.
-SMALL = replace(
-    SHIPPED_CONFIG,
-    hidden_size=32,
-    intermediate_size=32,
-    layer_kinds=("kda", "mla"),
-    kv_lora_rank=16,
-    qk_nope_head_dim=16,
-    qk_rope_head_dim=16,
-    v_head_dim=16,
-)
-
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("probes") / "small"
-    write_folder(folder, SMALL, initial_weights(SMALL, seed=3))
-    return folder
+    return write_small(tmp_path_factory.mktemp("probes") / "small", "kda", "mla")
 
 
 @RECIPES

@@ -7,25 +7,13 @@ from pathlib import Path
 
 import torch
 
-from replaycheck.model.folder import SHIPPED_CONFIG, write_folder
-from replaycheck.model.initial import initial_weights
 from replaycheck.probes.recorder import record
 from replaycheck.probes.recording import Recording, load_recording
 from replaycheck.probes.subject import Subject
 from replaycheck.state_probes.groups import chain
 from replaycheck_kernels.providers import ModelKind
 from tests.probes import bad_kernels as bad
-
-MODEL = replace(
-    SHIPPED_CONFIG,
-    hidden_size=32,
-    intermediate_size=32,
-    layer_kinds=("kda", "mla", "kda"),
-    kv_lora_rank=16,
-    qk_nope_head_dim=16,
-    qk_rope_head_dim=16,
-    v_head_dim=16,
-)
+from tests.probes.small import SMALL, write_small
 
 
 def noise(tokens: int, heads: int, key: int, value: int) -> Recording:
@@ -53,12 +41,11 @@ def with_recording(recording: Recording) -> Subject:
 
 
 def test_the_lab_is_recorded_layer_by_layer(tmp_path: Path) -> None:
-    write_folder(tmp_path / "model", MODEL, initial_weights(MODEL, seed=3))
-    found = record(tmp_path / "model", [chain(40, 3, 50, 2)], tokens=60)
-    heads, width = 2 * MODEL.kda_heads, MODEL.kda_head_dim
+    found = record(write_small(tmp_path / "model", "kda", "mla", "kda"), [chain(40, 3, 50, 2)], tokens=60)
+    heads, width = 2 * SMALL.kda_heads, SMALL.kda_head_dim
     assert found.q.shape == found.a.shape == (60, heads, width)
     assert found.state.shape == (heads, width, width) and found.state.any()
-    assert not torch.equal(found.k[:, : MODEL.kda_heads], found.k[:, MODEL.kda_heads :])
+    assert not torch.equal(found.k[:, : SMALL.kda_heads], found.k[:, SMALL.kda_heads :])
     assert torch.equal(found.v, found.v.bfloat16().float())
     again = load_recording(found.save(tmp_path / "recording.safetensors"))
     assert all(torch.equal(getattr(found, each.name), getattr(again, each.name)) for each in fields(found))

@@ -83,11 +83,12 @@ def test_kernels_are_within_what_their_claims_predict(name: str, bound: float | 
     options = ["--lengths=70,33", "--key=32", "--value=48"]
     options += ([f"--kernels-path={folder}"] if folder else []) + ([f"--lower-bound={bound}"] if bound else [])
     lines = measure(name, *options)
-    assert any("o" in line for line in lines)
+    ran = [line for line in lines if "error" not in line]
+    assert ran
     for line in lines:
         if "error" in line:
             assert "can't run" in line["error"] or "needs a GPU" in line["error"], line
-            continue
+    for line in ran:
         assert line["o"] < line["allowed_o"] and line["state"] < line["allowed_state"], line
         assert line.get("restored", True), line
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -34,10 +35,12 @@ def test_credentials_of_the_command_line_are_blanked(given: list[str], kept: tup
 
 
 def test_end_adds_times_only() -> None:
-    start = describe({}, "cpu", command=[])
-    end = finished(start)
-    assert end.seconds is not None
-    assert end.seconds >= 0
+    begun = datetime.fromisoformat(describe({}, "cpu", command=[]).started) - timedelta(minutes=90)
+    start = describe({}, "cpu", command=[]).model_copy(update={"started": begun.isoformat()})
+    end = finished(start, {"replay": 3.5})
+    assert end.seconds is not None and end.finished is not None
+    assert 90 * 60 <= end.seconds < 91 * 60
+    assert datetime.fromisoformat(end.finished) > begun and end.cpu_seconds == {"replay": 3.5}
     assert differences(start, end) == {}
 
 

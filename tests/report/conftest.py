@@ -314,7 +314,7 @@ def _gates(cells: Any, audits: Any, fault: bool) -> tuple[GateResult, ...]:
             "bits_differ",
             exact.bits_differ,
             exact.name,
-            "DESIGN 6: the same bits at every position",
+            "exact cells: the same bits at every position",
         ),
         ("one-cast", "bf16_like", dirty, audits[0].arm, "a wider pool holds what bf16 can't"),
         ("conv-bytes", "conv_unequal", 0, exact.name, "the conv state depends on tokens only"),

@@ -157,10 +157,13 @@ def test_votes_of_traces_are_corrected_for_the_number_of_bars() -> None:
     known = floor(**{f"t{at}": each for at, each in enumerate(NOISE)})
     louder = sums([2 * each for each in NOISE])
     (alone,) = equivalence_bars(result(cell(TOTAL, Effect.TOTAL), floor=known), {TOTAL: louder}).bars
-    assert (alone.votes, alone.p) == ("4 of 4", "0.125")
+    assert alone.votes == "4 of 4 above; p 0.125"
     cells = cell(TOTAL, Effect.TOTAL), cell("other", Effect.TOTAL)
     first, second = equivalence_bars(result(*cells, floor=known), {TOTAL: louder, "other": louder}).bars
-    assert (first.votes, first.p, second.p) == ("4 of 4", "0.188", "0.188")
+    assert first.votes == second.votes == "4 of 4 above; p 0.188"
+    level = sums([known.measures[0].trace_spread[f"t{at}"] for at in range(4)])
+    (same,) = equivalence_bars(result(cell(TOTAL, Effect.TOTAL), floor=known), {TOTAL: level}).bars
+    assert same.votes == "all just ×1", "nobody votes"
 
 
 def test_without_noise_there_is_no_bar_and_without_a_floor_the_page_says_why() -> None:
@@ -183,12 +186,15 @@ def test_the_curve_steps_at_the_restore_and_its_control_does_not() -> None:
     assert chart.svg is not None and "above the curve of other cuts" in chart.see
 
 
-def divergences(*rows: tuple[str, int, bool]) -> pa.Table:
+BF16 = "total/k/bf16"
+
+
+def divergences(*rows: tuple[str, int, bool], of: str = TOTAL) -> pa.Table:
     return to_arrow(
         "divergences",
         pd.DataFrame(
             {
-                "cell": TOTAL, "trace": [name for name, *_ in rows], "branch": range(len(rows)), "turn": 0, "position": 1,
+                "cell": of, "trace": [name for name, *_ in rows], "branch": range(len(rows)), "turn": 0, "position": 1,
                 "offset_from_restore": [offset for _, offset, _ in rows], "kind": "argmax", "token_a": 1, "token_b": 2,
                 "margin": 1.0, "dlogp": 0.1, "censored": [censored for *_, censored in rows], "experiment": "forced",
             }
@@ -199,12 +205,45 @@ def divergences(*rows: tuple[str, int, bool]) -> pa.Table:
 def test_a_trace_is_one_case_of_the_survival_curve() -> None:
     cells = {PoolDtype.FP32: cell(TOTAL, Effect.TOTAL)}
     rows = divergences(("a", 10, False), ("a", 40, True), ("b", 100, True), ("c", 20, False), ("d", 50, True))
-    ((curve, _),) = parted.curves(cells, [rows]).values()
+    found = parted.curves(cells, [rows])
+    curve = found[PoolDtype.FP32].curve
     assert int(curve.at_risk[0]) == 4
     assert curve.at(15) == 0.75 and curve.at(30) == 0.5
-    chart = parted.survival_chart({PoolDtype.FP32: (curve, cells[PoolDtype.FP32])})
+    chart = parted.survival_chart(found)
     assert "2 traces of 4 parted" in chart.see
     assert chart.svg is not None and "traces at risk" in chart.svg
+
+
+def test_the_mean_of_alike_tokens_has_one_horizon_and_an_interval() -> None:
+    """To 100 tokens, the end of fp32: (100 + 100 + 10 + 20) / 4, variance 47.5² / 12 + 40² / 6. Nothing parted with bf16."""
+    cells = {PoolDtype.FP32: cell(TOTAL, Effect.TOTAL), PoolDtype.BF16: cell(BF16, Effect.TOTAL)}
+    ends = divergences(("a", 10, False), ("b", 100, True), ("c", 20, False), ("d", 100, True))
+    whole_ = divergences(*((name, 300, True) for name in "abcd"), of=BF16)
+    chart = parted.survival_chart(parted.curves(cells, [ends, whole_]))
+    assert "fp32: 2 traces of 4 parted; on average 57.5 [15.7, 99.3] of the first 100 tokens alike" in chart.see
+    assert "bf16: 0 traces of 4 parted; S(256) = 1 [0.473, 1].\n" in chart.see
+
+
+@pytest.mark.parametrize(
+    ("bf16", "said"),
+    [
+        (10, "With the bf16 pool 6 of 6 traces parted sooner than with fp32 (sign test, p = 0.0312)."),
+        (60, "With the bf16 pool 0 of 6 traces parted sooner than with fp32 (sign test, p = 0.0312)."),
+        (20, None),  # ties vote for neither
+    ],
+)
+def test_the_pool_that_parts_sooner_is_named_by_votes_of_traces(bf16: int, said: str | None) -> None:
+    cells = {PoolDtype.FP32: cell(TOTAL, Effect.TOTAL), PoolDtype.BF16: cell(BF16, Effect.TOTAL)}
+    rows = [divergences(*((name, at, False) for name in "abcdef"), of=of) for at, of in ((20, TOTAL), (bf16, BF16))]
+    see = parted.survival_chart(parted.curves(cells, rows)).see
+    assert ("parted sooner" in see) == (said is not None)
+    assert said is None or said in see
+
+
+def test_traces_that_only_one_pool_has_dont_vote() -> None:
+    cells = {PoolDtype.FP32: cell(TOTAL, Effect.TOTAL), PoolDtype.BF16: cell(BF16, Effect.TOTAL)}
+    rows = [divergences(("a", 20, False), ("b", 20, False)), divergences(("b", 10, False), ("c", 90, True), of=BF16)]
+    assert "With the bf16 pool 1 of 1 trace parted sooner" in parted.survival_chart(parted.curves(cells, rows)).see
 
 
 def test_states_are_listed_worst_first_and_those_without_error_are_counted() -> None:

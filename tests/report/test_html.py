@@ -77,6 +77,34 @@ def test_a_faulty_run_is_answered_with_yes_and_the_finding(write_run: Write) -> 
     assert html.count('<td class="fail') >= 16  # one exact cell of fp32 and of fp16 in each of eight rows
 
 
+def test_the_banner_of_a_failing_run_says_what_failed_why_and_where(write_run: Write) -> None:
+    html = page(write_run(fault=True))
+    banner = html[html.index('id="verdict"') : html.index("<nav")]
+    text = text_of(banner)
+    assert "1 of 3 gates pass; warm-is-split-rounded , one-cast fail." in text
+    assert "Cause: RC101, extra rounding through bf16 before the store" in text
+    assert re.search(
+        r"First divergence, exact: trace trace-\d, branch 0, turn 1, position \d+ , \d+ tokens after the", text
+    )
+    targets = re.findall(r'href="#([^"]+)"', banner)
+    assert len(targets) >= 5 and all(html.count(f' id="{target}"') == 1 for target in targets)
+
+
+def test_the_banner_of_a_passing_run_blames_nothing(write_run: Write) -> None:
+    html = page(write_run())
+    text = text_of(html[html.index('id="verdict"') : html.index("<nav")])
+    assert "3 of 3 gates pass." in text
+    assert "Cause:" not in text and "First divergence" not in text
+
+
+def test_no_link_leads_out_of_the_page(write_run: Write) -> None:
+    """A copy of the page, in a mail or kept by CI, has no files beside it."""
+    run = write_run(fault=True)
+    html = page(run)
+    assert set(re.findall(r'<a [^>]*href="(.)', html)) == {"#"}
+    assert f"The run&#39;s folder, {run} when this page was made" in text_of(html).replace("'", "&#39;")
+
+
 def test_the_page_is_one_offline_file_under_a_megabyte(write_run: Write) -> None:
     html = page(write_run(fault=True))
     assert "default-src 'none'" in html
@@ -140,7 +168,9 @@ def test_the_first_finding_links_to_the_tokens_of_its_divergence(write_run: Writ
     run = write_run(fault=True)
     code = read_result(Run(run)).findings[0].code
     html = page(run)
-    (target,) = re.findall(rf'<a href="#({code}-trace-\d+-turn-1-tokens)">', html)
+    banner, tokens = re.findall(rf'<a href="#({code}-trace-\d+-turn-1-tokens)">', html)
+    assert banner == tokens
+    target = tokens
     assert html.count(f'id="{target}"') == 1
     assert html.count(f'id="{target.removesuffix("-tokens")}"') == 1, "the finding itself"
     ids = re.findall(r' id="([^"]*)"', re.sub(r"<svg.*?</svg>", "", html, flags=re.DOTALL))

@@ -156,6 +156,13 @@ def test_unlike_kernels_run_two_tracks_and_the_history_track_stores() -> None:
     ]
 
 
+def test_the_history_track_runs_up_to_the_last_state_that_is_stored() -> None:
+    """A prompt of 104 tokens and an answer: the last stored state is the prompt's, so the answer is run once."""
+    schedule = compile_schedule(chain(100, 6), arm(Compiler.WARM, "prompt", (CHUNK, RECURRENT)))
+    unscored = [(row.a, row.b) for row in rows(schedule) if not row.scored]
+    assert unscored == [(0, 104)]
+
+
 def test_answers_are_decoded_one_token_a_row_or_run_as_one_extend() -> None:
     for answer, kind, lengths in ((RECURRENT, RowKind.DECODE, [1] * 6), (CHUNK, RowKind.PREFILL, [6])):
         schedule = compile_schedule(chain(10, 6), arm(Compiler.WARM, answer=answer))

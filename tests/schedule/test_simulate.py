@@ -73,6 +73,14 @@ def test_a_wrong_plan_is_a_problem(change: Change, complaint: str) -> None:
     assert any(complaint in problem for problem in simulate(spoil(warm(), change)).problems)
 
 
+def test_a_slot_that_nothing_wrote_is_read_as_the_state_of_no_tokens() -> None:
+    """A first row that begins at token 0 has one thing wrong with it, and no second."""
+    schedule = warm()
+    first = next(step.rows[0] for step in schedule.steps if isinstance(step, Compute))
+    alone = replace(schedule, steps=(Compute((replace(first, source=99, snapshots=()),)),))
+    assert simulate(alone).problems == ["step 0: reads slot 99, which nothing wrote"]
+
+
 def test_contents_of_slots_are_the_tokens_of_their_checkpoints() -> None:
     schedule = warm()
     slots = {step.checkpoint: step.slot for step in schedule.steps if isinstance(step, Commit)}

@@ -1,11 +1,8 @@
-"""Rows of the table of exact operations on random groups: what ``probe state`` shows on groups by hand (DESIGN §6)."""
+"""Rows of the table of exact operations on random groups: what ``probe state`` shows on groups by hand."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,11 +21,8 @@ from tests.schedule.prefix.groups import busy_groups
 
 
 @pytest.fixture(scope="module")
-def subject() -> Iterator[Subject]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield Subject()
-    torch.set_num_threads(threads)
+def subject() -> Subject:
+    return Subject()
 
 
 @settings(max_examples=20, deadline=None)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
-import torch
 
 from replaycheck.schema.state_table import StateTable
 from replaycheck.state_probes import lab, slots
@@ -19,14 +16,6 @@ from tests.state_probes.faults import FAULTS
 NAMES = [check.name for check in CHECKS]
 
 
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 @pytest.fixture(scope="module")
 def network() -> Network:
     return Subject().network
@@ -34,7 +23,6 @@ def network() -> Network:
 
 @pytest.fixture(scope="module")
 def clean() -> StateTable:
-    torch.set_num_threads(1)
     return probe_state(Subject())
 
 

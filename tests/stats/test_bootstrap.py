@@ -65,7 +65,7 @@ def test_a_pooled_quantile_is_that_of_the_drawn_clusters(level: float) -> None:
 
 
 def test_quantiles_over_clusters_cover_and_those_over_tokens_do_not() -> None:
-    """Each trace has its own spread, so ten tokens of it are far from ten cases (statistics.md C.0: .24 instead of .92)."""
+    """Each trace has its own spread, so ten tokens of it are far from ten cases (coverage .24 instead of .92)."""
     rng = np.random.default_rng(4)
     cluster = np.repeat(np.arange(48), 10)
 
@@ -195,7 +195,9 @@ def test_groups_left_out_estimate_the_same_skew(monkeypatch: pytest.MonkeyPatch)
     single = ratio_of_means(a, b)
     monkeypatch.setattr(bootstrap, "LEFT_OUT", 100)
     grouped = ratio_of_means(a, b)
-    assert (grouped.low, grouped.high) == pytest.approx((single.low, single.high), rel=0.01)
+    width = single.high - single.low
+    # The draws are the same; the skew of 100 groups of four moves an end by 1.4 % of the width.
+    assert (grouped.low, grouped.high) == pytest.approx((single.low, single.high), abs=0.02 * width)
     assert grouped != single
 
 

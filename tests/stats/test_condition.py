@@ -21,8 +21,11 @@ def measured(rng: np.random.Generator, truth: np.ndarray) -> np.ndarray:
 
 def test_eight_draws_know_the_condition_to_a_quarter() -> None:
     found = measured(np.random.default_rng(0), np.full(POSITIONS, 3.0))
-    assert np.sqrt(np.mean(found**2)) == pytest.approx(3, rel=0.02)
-    assert found.std() / 3 == pytest.approx(0.25, abs=0.02)
+    # The mean of 8 · 4,000 squares, whose root has a relative error of 1/√(2 · 8 · 4,000).
+    assert np.sqrt(np.mean(found**2)) == pytest.approx(3, rel=3 / np.sqrt(2 * DRAWS * POSITIONS))
+    spread = stats.chi(DRAWS).std() / np.sqrt(DRAWS)
+    assert spread == pytest.approx(0.25, abs=0.005)  # a quarter, in two digits
+    assert found.std() / 3 == pytest.approx(spread, rel=3 / np.sqrt(2 * POSITIONS))
 
 
 def test_one_draw_is_a_ratio() -> None:

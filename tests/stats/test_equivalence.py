@@ -81,7 +81,7 @@ def test_a_ratio_carries_its_margins_and_what_its_power_depends_on() -> None:
 
 
 def test_the_size_on_the_margin_is_alpha() -> None:
-    """statistics.md C.6: .016 to .052. Three standard deviations of 1,000 replicates are .021."""
+    """On the margin, docs/statistics.md has .016 to .050. Three standard deviations of 1,000 replicates are .021."""
     rng = np.random.default_rng(2)
     called = [tost(rng.normal(0.5, 1, 64), 0.5).reading is Reading.EQUIVALENT for _ in range(1000)]
     assert 0.029 <= np.mean(called) <= 0.071

@@ -57,7 +57,7 @@ def test_p_is_at_least_that_of_the_exact_law(events: int) -> None:
 
 
 def test_a_fault_hides_in_the_total_and_shows_above_the_margin() -> None:
-    """statistics.md C.7: it moved the total from 41 to 51 (p = .50), and flips above 3 s from 0 to 8."""
+    """It moved the total from 41 to 51 (p = .50), and flips above 3 s from 0 to 8."""
     margin = MARGIN[:2000]
     noise = flipped_by_noise(8)[:2000] > margin
     fault = noise.copy()

@@ -26,7 +26,8 @@ def test_noise_and_three_outliers_in_ten_move_it_little() -> None:
     rng = np.random.default_rng(0)
     values = noisy(rng, 0.02)
     values[rng.random(256) < 0.3] *= 100
-    assert half_life(decay_rate(values, OFFSET)).value == pytest.approx(math.log(2) / 0.02, rel=0.2)
+    # Over 200 seeds its standard deviation is 6.6 %, its mean 1 % off.
+    assert half_life(decay_rate(values, OFFSET)).value == pytest.approx(math.log(2) / 0.02, rel=3 * 0.066)
 
 
 def test_the_interval_of_one_curve_covers() -> None:
@@ -46,7 +47,8 @@ def test_what_does_not_decay_has_no_upper_end() -> None:
 
 def test_the_fit_ends_at_the_floor() -> None:
     values = np.maximum(0.5 ** (OFFSET / 10), 1e-3)
-    assert half_life(decay_rate(values, OFFSET)).value != pytest.approx(10, rel=0.5)
+    without = half_life(decay_rate(values, OFFSET)).value
+    assert without is not None and without > 3 * 10  # 156 of 256 values lie on the floor
     found = half_life(decay_rate(values, OFFSET, floor=1e-3))
     assert found.value == pytest.approx(10)
     assert found.n == 100  # 2^-9.96 is the last value above 1e-3
@@ -64,10 +66,11 @@ def test_the_fit_ends_at_the_floor() -> None:
 def test_measured_curves_halve_about_as_fast_as_the_decays_say(
     decay: float, curve: dict[int, float], ratio: float
 ) -> None:
-    """statistics.md C.10. Where decay is slow a little faster than it alone: the delta rule overwrites, too."""
+    """Where decay is slow a little faster than it alone: the delta rule overwrites, too."""
     rate = decay_rate(np.array(list(curve.values())), np.array(list(curve), float))
     found = half_life(rate).value
-    assert found is not None and found / (math.log(2) / decay) == pytest.approx(ratio, abs=0.02)
+    # Curves and ratios are given in two digits.
+    assert found is not None and found / (math.log(2) / decay) == pytest.approx(ratio, abs=0.01)
 
 
 def test_two_points_have_a_rate_and_a_constant_has_no_half_life() -> None:

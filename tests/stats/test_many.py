@@ -12,7 +12,7 @@ SEQUENCE = ("kernel", "state", "logits", "tokens")
 
 
 def test_three_planted_among_69_nulls() -> None:
-    """statistics.md C.9: raw p < .05 flags 7, Benjamini-Yekutieli 2."""
+    """Raw p < .05 flags 7, Benjamini-Yekutieli 2."""
     p = np.concatenate([[1e-5, 2e-4, 4e-3], np.linspace(0.015, 1, 69)])
     assert (p < 0.05).sum() >= 6
     assert (benjamini_yekutieli(p) < 0.1).sum() == 2

@@ -74,7 +74,7 @@ def test_the_onset_is_placed_with_half_the_shift() -> None:
 
 
 def test_an_onset_at_512_is_found_there() -> None:
-    """statistics.md C.10: exactly at 512; here 92 of 100 of a shift of four spreads, and nearly always within three."""
+    """Exactly at 512: 92 of 100 of a shift of four spreads, and nearly always within three."""
     found = np.array(positions(shift=4, rho=0, times=60))
     assert len(found) == 60
     assert np.mean(found == 512) >= 0.8

@@ -1,4 +1,4 @@
-"""Power: against statsmodels, against simulation, and the numbers that statistics.md promises."""
+"""Power: against statsmodels, against simulation, and the numbers that docs/statistics.md promises."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from replaycheck.stats.power import no_worse_power, tost_power, traces_for_no_wo
 
 @pytest.mark.parametrize(("n", "stated"), [(8, 0.03), (16, 0.23), (32, 0.73), (64, 0.98), (128, 1.0)])
 def test_power_at_half_a_standard_deviation(n: int, stated: float) -> None:
-    """statistics.md C.6, from a simulation of about 1,000 replicates: two of its standard deviations are up to .03."""
+    """Simulations of about 1,000 replicates: two of their standard deviations are up to .03."""
     assert tost_power(n, margin=0.5, spread=1) == pytest.approx(stated, abs=0.03)
 
 
@@ -22,7 +22,8 @@ def test_power_is_what_a_simulation_finds(n: int, difference: float) -> None:
     values = np.random.default_rng(n).normal(2 * difference, 2, (600, n))
     called = np.mean([tost(each, 1.0).reading is Reading.EQUIVALENT for each in values])
     exact = tost_power(n, 1.0, 2.0, difference=2 * difference)
-    assert called == pytest.approx(exact, abs=3 * np.sqrt(exact * (1 - exact) / 600) + 2e-3)
+    # Three standard deviations of 600 replicates, and one of them more where hardly any is called.
+    assert called == pytest.approx(exact, abs=3 * np.sqrt(exact * (1 - exact) / 600) + 1 / 600)
 
 
 def test_power_of_no_worse_is_that_of_statsmodels() -> None:
@@ -84,4 +85,5 @@ def test_a_size_that_was_planned_from_a_ratio_reaches_its_power() -> None:
     n = traces_for_no_worse(pilot.room, pilot.spread)
     assert n is not None
     highs = [tost_ratio(*arms(n), 1.5).estimate.high for _ in range(400)]
-    assert np.mean([high is not None and high < 1.5 for high in highs]) == pytest.approx(0.8, abs=0.08)
+    # A share of 400 has a standard deviation of .02, and the pilot's spread is off by up to 2 %: .01 of power.
+    assert np.mean([high is not None and high < 1.5 for high in highs]) == pytest.approx(0.8, abs=3 * 0.02 + 0.01)

@@ -45,7 +45,7 @@ def test_values_without_a_trace_or_a_number_are_refused() -> None:
 
 
 def test_bad_tokens_drown_in_a_mean_and_show_in_the_window_and_the_worst_trace() -> None:
-    """statistics.md C.3: in 32 traces of 512 tokens, 64 of 0.3 nat add 0.0012 to the mean of |d|: 1.5 % of noise of 0.08."""
+    """In 32 traces of 512 tokens, 64 of 0.3 nat add 0.0012 to the mean of |d|: 1.5 % of noise of 0.08."""
     rng = np.random.default_rng(0)
     size = np.abs(rng.normal(0, 0.1, (32, 512)))
     trace, offset = np.repeat(np.arange(32), 512), np.tile(np.arange(512) - 256, 32)

@@ -11,7 +11,7 @@ from replaycheck.stats.signs import SignTest, first_to_part, mcnemar, sign_test,
 
 
 def test_the_sign_test_is_statsmodels_exact_mcnemar() -> None:
-    """statistics.md C.7: 18 against 40 gives .0054."""
+    """docs/statistics.md: 18 against 40 gives .0054."""
     assert sign_test(18, 40).p == pytest.approx(float(mcnemar_of_statsmodels([[0, 18], [40, 0]], exact=True).pvalue))
     assert sign_test(18, 40).p == pytest.approx(0.0054, abs=5e-5)
 
@@ -61,7 +61,7 @@ def rejected(ratio: float, seed: int) -> float:
 
 
 def test_size_and_power_at_a_hazard_ratio_of_two_and_a_half() -> None:
-    """statistics.md C.4: .035 and .85. Three standard deviations of 500 replicates are .025 and .048."""
+    """A first simulation had .035 and .85. Three standard deviations of 500 replicates are .025 and .048."""
     assert 0.01 <= rejected(1, 0) <= 0.06
     assert rejected(2.5, 1) >= 0.8
 

@@ -42,7 +42,7 @@ def test_survival_without_a_divergence_stays_at_one() -> None:
 
 def test_survival_matches_the_share_of_an_exponential_with_censoring() -> None:
     rng = np.random.default_rng(0)
-    true, limit = rng.exponential(1700, 4000), 1000  # statistics.md C.4: the mean of the diverged ones alone is 566
+    true, limit = rng.exponential(1700, 4000), 1000  # the mean of the diverged ones alone is 566
     curve = survival(np.minimum(true, limit).astype(np.int64) + 1, true > limit)
     # Binomial standard deviation of the share at 512 is 0.0069; four of them.
     assert abs(curve.at(512) - math.exp(-512 / 1700)) < 4 * 0.0069
@@ -89,11 +89,12 @@ def test_the_band_covers_the_truth() -> None:
 
 
 def test_the_mean_of_the_diverged_alone_is_far_from_the_truth() -> None:
-    """statistics.md C.4: it was 566 when the truth was 1703, with 24 of 64 traces diverged."""
+    """In one simulation it was 566 when the truth was 1703, with 24 of 64 traces diverged."""
     offsets, censored = exponential(4000, 1703, 1000, 1)
     assert offsets[~censored].mean() < 0.3 * 1703
     restricted = 1703 * (1 - math.exp(-1000 / 1703))
-    assert survival(offsets, censored).restricted_mean(1000) == pytest.approx(restricted, rel=0.02)
+    # Of 4,000 traces its standard error is 0.7 %.
+    assert survival(offsets, censored).restricted_mean(1000) == pytest.approx(restricted, rel=3 * 0.007)
 
 
 def share(curve: Survival, offset: int) -> tuple[float | None, float | None, float | None]:

@@ -1,4 +1,4 @@
-"""Why the trace is the unit (statistics.md C.0): what tests on tokens do to a true null that tests on traces keep."""
+"""Why the trace is the unit (docs/statistics.md): what tests on tokens do to a true null that tests on traces keep."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from replaycheck.compare.record import ArmRecording
 from replaycheck.errors import EngineEnvironmentError, UsageError
 from replaycheck.replay.own_arms import arms_of, possible_for
 from replaycheck.schedule.steps import Schedule
-from replaycheck.schema.arm import Compiler, Effect
+from replaycheck.schema.arm import Compiler, Effect, PoolDtype
 from replaycheck.schema.policy import ServerPolicy, VllmPolicy
 from replaycheck.schema.suite import Suite, expand
 from replaycheck.subjects.check import check_subject
@@ -187,6 +187,17 @@ def test_a_cache_that_decides_its_hits_has_arms_of_its_own(
     assert {cell.effect for cell in found.cells} == effects
     assert len({arm.name for arm in found.arms}) == arms
     assert bool(found.not_checked) is (Effect.STATE not in effects)
+
+
+@pytest.mark.parametrize(
+    ("seen", "asked", "named"),
+    [(None, None, "fp32"), (None, PoolDtype.BF16, "bf16"), (PoolDtype.FP32, PoolDtype.BF16, "fp32")],
+)
+def test_arms_are_called_by_the_state_dtype_in_use_or_else_the_one_asked_for(
+    seen: PoolDtype | None, asked: PoolDtype | None, named: str
+) -> None:
+    found = arms_of(replace(ToySubject().describe(), pool=seen, asked=asked), ServerPolicy(cache="server"))
+    assert [arm.name.rpartition("/")[2] for arm in found.arms] == [named, named]
 
 
 def test_an_unknown_cache_has_a_name_of_its_own() -> None:

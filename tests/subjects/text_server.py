@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .toy_model import CacheFaults
-from .toy_server import ToyServer, WireFaults
+from tests.subjects.toy_model import CacheFaults
+from tests.subjects.toy_server import ToyServer, WireFaults
 
 FIELDS = {"model", "prompt", "max_tokens", "temperature", "logprobs"}
 """Anything else would be an extension."""

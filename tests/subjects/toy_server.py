@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import numpy as np
 
-from .toy_model import CacheFaults, ToyEngine
+from tests.loopback import Handler, Loopback
+from tests.subjects.toy_model import CacheFaults, ToyEngine
 
 
 @dataclass(frozen=True)
@@ -71,8 +70,8 @@ class Inside:
             return accompanied
 
 
-class ToyServer:
-    """Serves on loopback while it is used as a context.
+class ToyServer(Loopback):
+    """The server.
 
     Args:
         plain: without vLLM's extensions beside naming tokens by id. salted: a cache_salt is obeyed.
@@ -100,25 +99,11 @@ class ToyServer:
         self.completions = 0
         self.lock = threading.Lock()
         self.inside, self.gather = Inside(), gather
-        self.handler = _handler(self)
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self.handler)
-        self._server.daemon_threads = True
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
+        super().__init__(_handler(self))
 
     @property
     def broken(self) -> bool:
         return self.completions > self.wire.after
-
-    def __enter__(self) -> ToyServer:
-        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
 
     def completion(self, asked: dict[str, Any]) -> dict[str, Any]:
         """As vLLM answers /v1/completions."""
@@ -234,13 +219,8 @@ def _with(said: list[Any], value: float | None) -> list[Any]:
     return [value, *said[1:]] if triple else [_with(each, value) for each in said]
 
 
-def _handler(toy: ToyServer) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def log_message(self, format: str, *args: object) -> None:
-            return
-
+def _handler(toy: ToyServer) -> type[Handler]:
+    class Toy(Handler):
         def do_GET(self) -> None:
             toy.requests.append((self.path, None, dict(self.headers)))
             if self.path == "/v1/models":
@@ -256,12 +236,12 @@ def _handler(toy: ToyServer) -> type[BaseHTTPRequestHandler]:
             elif self.path == "/flush_cache" and not toy.plain:
                 with toy.lock:
                     toy.engine.cache.states.clear()
-                self._raw(b"Cache flushed.\n", 200, {})
+                self.send(b"Cache flushed.\n")
             else:
                 self._send({"error": "not found"}, 404)
 
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            body = self.body()
             asked = json.loads(body) if body else {}
             toy.requests.append((self.path, asked, dict(self.headers)))
             accompanied = self._wait()
@@ -300,31 +280,15 @@ def _handler(toy: ToyServer) -> type[BaseHTTPRequestHandler]:
             if wire.status:
                 self._send({"error": "it is broken"}, wire.status)
             elif wire.redirect:
-                self._raw(b"", 307, {"Location": wire.redirect})
+                self.send(b"", 307, Location=wire.redirect)
             elif wire.not_json:
-                self._raw(b"<html>a proxy's page</html>", 200, {})
+                self.send(b"<html>a proxy's page</html>")
             else:
                 raw = json.dumps(spoil(answer(asked), wire)).encode()
-                self._raw(raw[: len(raw) // 2] if wire.truncates else raw, 200, {}, len(raw))
+                self.send(raw[: len(raw) // 2] if wire.truncates else raw, length=len(raw))
                 self.close_connection = wire.truncates
 
         def _send(self, value: object, status: int = 200) -> None:
-            self._raw(json.dumps(value).encode(), status, {})
+            self.send(json.dumps(value).encode(), status)
 
-        def _raw(self, raw: bytes, status: int, headers: dict[str, str], length: int | None = None) -> None:
-            self.send_response(status)
-            for name, value in headers.items():
-                self.send_header(name, value)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(raw) if length is None else length))
-            self.end_headers()
-            self.wfile.write(raw)
-
-    return Handler
-
-
-@contextmanager
-def serving(cache: CacheFaults | None = None, wire: WireFaults | None = None, **more: Any) -> Iterator[ToyServer]:
-    """A server on loopback, gone at the end."""
-    with ToyServer(cache, wire, **more) as server:
-        yield server
+    return Toy

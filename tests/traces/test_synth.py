@@ -10,8 +10,9 @@ from replaycheck.errors import InternalError
 from replaycheck.schema.trace import Group
 from replaycheck.traces.checks import check_group
 from replaycheck.traces.suites.quick import TEMPERATURE, quick_specs
-from replaycheck.traces.synth import Answer, GroupSpec, Sample, Sampler, Say, TraceSpec, build_group, fitted
+from replaycheck.traces.synth import Answer, GroupSpec, Say, TraceSpec, fitted
 from replaycheck.traces.tree import TokenPath, request_paths
+from tests.sampling import Sample, Sampler, build_group
 
 MODEL = "0123456789abcdef"
 # The sizes that the first suite was given, so that a laptop replays it in minutes.

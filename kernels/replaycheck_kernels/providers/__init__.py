@@ -28,6 +28,7 @@ from .provider import (
     Provider,
     ProviderError,
     ProviderKernel,
+    checked,
 )
 
 __all__ = [
@@ -40,5 +41,6 @@ __all__ = [
     "Provider",
     "ProviderError",
     "ProviderKernel",
+    "checked",
     "load_provider",
 ]

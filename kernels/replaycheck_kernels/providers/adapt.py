@@ -123,6 +123,7 @@ def rounds(rows: Sequence[SnapshotRow]) -> list[list[SnapshotRow]]:
 
 
 def accumulators(rows: Sequence[SnapshotRow]) -> list[SnapshotRow]:
+    """Of the rows, those that want the fp32 accumulator."""
     return [row for row in rows if row.source is SnapshotSource.ACCUMULATOR]
 
 

@@ -50,6 +50,7 @@ def measure(spec: str, *options: str, timeout: float = 600) -> list[dict[str, An
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    """The child: a JSON line a kernel; exit code 0 also where a kernel fails, since that is what was asked."""
     options = _options(arguments)
     os.environ["TRITON_INTERPRET"] = "1"  # Triton reads it when kernels are defined
     import torch

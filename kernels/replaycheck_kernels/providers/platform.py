@@ -6,6 +6,7 @@ import torch
 
 
 def is_cuda() -> bool:
+    """Whether torch is built for CUDA and finds a device."""
     return torch.version.cuda is not None and torch.cuda.is_available()
 
 

@@ -117,9 +117,11 @@ class ProviderKernel:
 
     @property
     def name(self) -> str:
+        """What reports call the kernel."""
         return self.kernel.name
 
     def runs_on(self, device: str) -> bool:
+        """Whether it runs on ``cpu`` or ``cuda`` without an interpreter."""
         return device in self.can.devices
 
     def claim(self, inputs: KdaInputs) -> str | None:
@@ -187,7 +189,11 @@ class Provider:
 
 
 def checked(name: str, kind: ModelKind, can: Capabilities, forward: Forward) -> Forward:
-    """``forward`` behind a check of the inputs against the declared capabilities."""
+    """``forward`` behind a check of the inputs against the declared capabilities.
+
+    Raises:
+        ProviderError: from the call, where the inputs ask for more than ``can`` says; it names the kernel and what it does.
+    """
 
     def call(inputs: KdaInputs, initial: Tensor, rows: Sequence[SnapshotRow], recipe: Recipe) -> KdaOutput:
         refuse_what_it_cannot(name, kind, can, inputs)

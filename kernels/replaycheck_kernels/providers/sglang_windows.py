@@ -88,18 +88,9 @@ class SglangWindows:
                     cache_steps=width,
                 )
 
-        return self._inside(call), scratch
+        return self.modules.within(call), scratch
 
     def copy_back(self, pool: Tensor, scratch: Tensor, slots: Tensor, accepted: Tensor) -> Call:
         """The state after ``accepted`` [R] tokens of each window to its slot [R], all layers in one launch."""
         targets, steps = slots.int(), (accepted - 1).int()
-        return self._inside(lambda: self._scatter(pool, scratch, targets, steps))
-
-    def _inside(self, call: Call) -> Call:
-        """The call with SGLang's modules in place, which compiling its kernels needs."""
-
-        def run() -> object:
-            with self.modules.active():
-                return call()
-
-        return run
+        return self.modules.within(lambda: self._scatter(pool, scratch, targets, steps))

@@ -95,6 +95,15 @@ class KernelModules:
             self._table = _take(self.source.package)
             sys.modules.update(hidden)
 
+    def within(self, call: Callable[[], object]) -> Callable[[], object]:
+        """The call with the modules in place, which compiling their kernels needs."""
+
+        def run() -> object:
+            with self.active():
+                return call()
+
+        return run
+
     def loaded(self) -> dict[str, ModuleType]:
         """The modules that were really imported, by name."""
         return {name: module for name, module in self._table.items() if module.__spec__ is not None}

@@ -87,7 +87,7 @@ class VllmWindows:
                     num_accepted_tokens=one,
                 )
 
-        return self._inside(call), out[0]
+        return self.modules.within(call), out[0]
 
     def recover_verify(self, windows: Sequence[Windows], pool: Tensor, slots: Tensor) -> tuple[Call, Verified]:
         """RecoverSSM's read-only verify; arguments as above.
@@ -113,7 +113,7 @@ class VllmWindows:
 
         last = records[-1]
         ours = Records(last.correction, last.key_gate[..., :key], last.key_gate[..., key:])
-        return self._inside(call), Verified(out[0].unflatten(0, (rows, width)), ours)
+        return self.modules.within(call), Verified(out[0].unflatten(0, (rows, width)), ours)
 
     def commit(
         self,
@@ -150,16 +150,7 @@ class VllmWindows:
             context = self._recover.KDARecoverSSMCommitContext.create(layers, spec_query_len=width, max_num_reqs=rows)
         offsets = torch.arange(0, rows * width + 1, width, device=pool.device, dtype=torch.int32)
         given, aligned = (accepted.int(), slots.int(), offsets), _aligned(align)
-        return self._inside(lambda: context.commit(*given, **aligned))
-
-    def _inside(self, call: Call) -> Call:
-        """The call with vLLM's modules in place, which compiling its kernels needs."""
-
-        def run() -> object:
-            with self.modules.active():
-                return call()
-
-        return run
+        return self.modules.within(lambda: context.commit(*given, **aligned))
 
 
 def _bounds(window: Windows) -> Tensor:

@@ -252,6 +252,7 @@ def _counted(computed: int, accepted: int, length: int, real: int, slots: Sequen
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    """Print a JSON line a check."""
     options = _options(arguments)
     if options.interpret:
         os.environ["TRITON_INTERPRET"] = "1"  # Triton reads it when kernels are defined

@@ -49,6 +49,7 @@ def diagonal_blocks(
     BOUNDED: tl.constexpr,
     BF16: tl.constexpr,
 ):
+    """One sub-chunk of one value head; grid (4·B, HV). See the module for the method."""
     chunk, sub, hv = tl.program_id(0) // 4, tl.program_id(0) % 4, tl.program_id(1)
     h = hv // (HV // H)
     row, column = tl.arange(0, 16), tl.arange(0, 16)

@@ -42,6 +42,7 @@ def log_decay(raw, rate, bias, bound, BOUNDED: tl.constexpr):
 
 @triton.jit
 def sigmoid(x):
+    """1 / (1 + e^-x), as the emulator computes it."""
     return 1.0 / (1.0 + tl.exp(-x))
 
 
@@ -68,6 +69,7 @@ def units(x, at, live, root, inverse, channel, K: tl.constexpr, BF16: tl.constex
 
 @triton.jit
 def quotient(x, root, inverse):
+    """x / root from ``inverse`` ≈ 1 / root: one step of Newton, so that the last bit is the division's."""
     first = x * inverse
     return tl.fma(tl.fma(-first, root, x), inverse, first)
 
@@ -92,6 +94,7 @@ def product(x, y, BF16: tl.constexpr):
 
 @triton.jit
 def exact_product(x, y):
+    """x @ y with fp32 operands and sums."""
     return tl.dot(x, y, input_precision="ieee") if INTERPRETED else outer_sum(x, y)
 
 
@@ -192,6 +195,7 @@ def stored(x, seed, index, pool, STOCHASTIC: tl.constexpr):
         if pool.dtype.element_ty == tl.bfloat16:
             kept = _dithered(x, noise, 16)
         elif pool.dtype.element_ty == tl.float16:
+            # 2^-14, fp16's smallest normal number.
             kept = tl.where(tl.abs(x) < 6.103515625e-05, _fixed(x, noise), _dithered(x, noise, 13))
         else:
             kept = x
@@ -210,7 +214,7 @@ def _dithered(x, noise, BITS: tl.constexpr):
 
 @triton.jit
 def _fixed(x, noise):
-    """The same below fp16's smallest normal number 2^-14, where steps are 2^-24."""
+    """The same below 2^-14, where fp16's steps are 2^-24 = 5.96e-8; ``part`` is 23 bits of noise in [0, 1)."""
     part = (noise >> 9).to(tl.float32) * 1.1920928955078125e-07
     steps = tl.floor(tl.abs(x) * 16777216.0 + part) * 5.9604644775390625e-08
     return tl.where(x < 0, -steps, steps)

@@ -58,6 +58,7 @@ def head_operands(
     BOUNDED: tl.constexpr,
     BF16: tl.constexpr,
 ):
+    """One chunk of one value head; grid (B, HV). See the module for the method."""
     chunk, hv = tl.program_id(0), tl.program_id(1)
     h = hv // (HV // H)
     row, column = tl.arange(0, 64), tl.arange(0, 64)

@@ -42,6 +42,7 @@ CAN = Capabilities(
 
 
 def available() -> bool:
+    """Whether triton is installed; whether its kernels run on this machine is :func:`runs_here`."""
     return importlib.util.find_spec("triton") is not None
 
 

@@ -8,13 +8,13 @@ stays fp32 throughout a call, whatever the pool's dtype.
 import triton
 import triton.language as tl
 
-from .elements import log_decay, quotient, rounded, sigmoid, stored
+from .elements import EPSILON, log_decay, quotient, rounded, sigmoid, stored
 
 
 @triton.jit
 def _unit(x):
     """x [K] over its norm."""
-    root = tl.sqrt_rn(tl.sum(x * x, 0) + 1e-6)
+    root = tl.sqrt_rn(tl.sum(x * x, 0) + EPSILON)
     return quotient(x, root, tl.div_rn(1.0, root))
 
 
@@ -48,6 +48,7 @@ def recurrence(
     BETA_BF16: tl.constexpr,
     STOCHASTIC: tl.constexpr,
 ):
+    """One sequence, BV values of one value head; grid (V / BV, HV, R). See the module for the method."""
     hv, sequence = tl.program_id(1), tl.program_id(2)
     h = hv // (HV // H)
     channel, gate = tl.arange(0, K), tl.arange(0, GW)

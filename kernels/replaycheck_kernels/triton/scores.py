@@ -48,6 +48,7 @@ def chunk_scores(
     BK: tl.constexpr,
     BF16: tl.constexpr,
 ):
+    """One chunk of one value head; grid (B, HV). See the module for the method."""
     chunk, hv = tl.program_id(0), tl.program_id(1)
     row, column = tl.arange(0, 64), tl.arange(0, 64)
     start, count = tl.load(chunks + 2 * chunk), tl.load(chunks + 2 * chunk + 1)

@@ -39,6 +39,7 @@ def state_pass(
     BF16: tl.constexpr,
     PRODUCTS: tl.constexpr,  # decays and the scale of q multiply finished products; else they are in the operands
 ):
+    """One sequence, BV values of one value head; grid (V / BV, HV, R). See the module for the method."""
     hv, sequence = tl.program_id(1), tl.program_id(2)
     row, channel, column = tl.arange(0, 64), tl.arange(0, K), tl.arange(0, 64)
     value = tl.program_id(0) * BV + tl.arange(0, BV)

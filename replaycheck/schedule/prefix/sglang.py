@@ -77,10 +77,6 @@ class ExtraBufferCache(RadixCache):
         self._next: dict[int, int] = {}
         self._last: dict[int, Take] = {}
 
-    def admit(self, job: Job) -> Checkpoint | None:
-        self._next[job.index] = 0
-        return super().admit(job)
-
     def takes(self, job: Job, piece: Piece) -> list[Take]:
         position = self._decoded(piece) if piece.decoding else self._extended(job, piece)
         if position is None:
@@ -99,14 +95,13 @@ class ExtraBufferCache(RadixCache):
 
     def _extended(self, job: Job, piece: Piece) -> int | None:
         """The one snapshot of an extend: the branching point if it lies inside, else the last point of the grid."""
-        track = prefill_track(self._policy.page, piece.a, piece.b - piece.a, self._branching(job, piece))
+        track = prefill_track(self._policy.page, piece.a, piece.b - piece.a, self._branching(job))
         return track.depth if track else None
 
-    def _branching(self, job: Job, piece: Piece) -> int | None:
+    def _branching(self, job: Job) -> int:
         """Where the tree wants a state: it has the tokens and, since the hit was cut back, no state for them."""
         grid = self._policy.checkpoint_grid
-        wanted = self._covered.get(job.index, 0) // grid * grid
-        return wanted if wanted > piece.a else None
+        return self._covered[job.index] // grid * grid
 
     def keep(self, job: Job, piece: Piece, takes: list[Take]) -> list[Stored]:
         """After an extend its snapshot is stored; while decoding only the latest one counts, at the end."""
@@ -119,7 +114,6 @@ class ExtraBufferCache(RadixCache):
     def suspend(self, job: Job) -> None:
         """The two slots are given back, and with them what they held."""
         super().suspend(job)
-        self._next[job.index] = 0
         self._last.pop(job.index, None)
 
     def finish(self, job: Job) -> list[Stored]:

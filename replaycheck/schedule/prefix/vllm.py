@@ -61,22 +61,19 @@ class AlignCache(FlatCache):
         start, goal = job.position, job.goal
         prefill_end = max(job.prompt, goal - 1)
         end = min(start + limit, goal)
-        if start >= prefill_end:
-            return end
         if end < prefill_end:
             aligned = end // self._block * self._block
             if aligned > start or self._block <= (self._policy.budget or self._block):
                 end = max(aligned, start)
-        stops = [last_below(goal, self._block), self._tail_stop(job)]
+        stops = self._stops(job)
         if start % self._block:
             stops.append((start // self._block + 1) * self._block)
-        return min((stop for stop in stops if start < stop < end), default=end)
+        return min([end, *(stop for stop in stops if stop > start)])
 
-    def _tail_stop(self, job: Job) -> int:
-        if self._policy.tail is None:
-            return 0
-        stop = last_below(job.prompt, self._policy.tail)
-        return stop if last_below(job.goal, self._block) < stop < job.prompt else 0
+    def _stops(self, job: Job) -> list[int]:
+        """The last block end that leaves a token to compute, and the prompt's last hash block if that comes later."""
+        block_end = last_below(job.goal, self._block)
+        return [block_end, max(block_end, last_below(job.prompt, self._unit))]
 
     def takes(self, job: Job, piece: Piece) -> list[Take]:
         end = piece.b

@@ -31,7 +31,7 @@ def replayed(checkpoints: Tensor, pending: Sequence[KdaInputs | None], kernel: S
     """The live states of one layer: each checkpoint [R, HV, V, K] followed by its pending tokens; nothing is written.
 
     Args:
-        kernel: the recurrent form, which is what decoding ran: the same bits (engines.md §4.2, ring of raw inputs).
+        kernel: the recurrent form, which is what decoding ran: the same bits.
     """
     behind = [row for row, tokens in enumerate(pending) if tokens is not None]
     if not behind:

@@ -36,6 +36,8 @@ class MlaWeights:
 
 @dataclass(frozen=True)
 class LayerWeights:
+    """One layer: attention of either kind, two norms and the MLP."""
+
     attention: KdaWeights | MlaWeights
     attention_norm: Tensor  # [hidden]
     mlp_norm: Tensor  # [hidden]
@@ -46,6 +48,8 @@ class LayerWeights:
 
 @dataclass(frozen=True)
 class NetworkWeights:
+    """The whole network."""
+
     embedding: Tensor  # [vocabulary, hidden]
     layers: tuple[LayerWeights, ...]
     norm: Tensor  # [hidden]

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from replaycheck.errors import UsageError, choices
+from replaycheck.names import did_you_mean
 from replaycheck.schema.arm import PoolDtype
 from replaycheck.subjects.protocol import SubjectOptions
 
@@ -73,7 +74,10 @@ class ServerSettings:
         """
         for name, _ in options.settings:
             if name not in KNOWN and name not in more:
-                raise UsageError(f"--subject-option {name}: unknown; choose {choices(sorted({*KNOWN, *more}))}")
+                known = sorted({*KNOWN, *more})
+                raise UsageError(
+                    f"--subject-option {name}: unknown{did_you_mean(name, known)}; choose {choices(known)}"
+                )
         read = _Reader(options)
         return cls(
             score=read.integer("score", 16, 1),

@@ -222,6 +222,7 @@ def factory(options: SubjectOptions) -> ServerSubject:
 
 
 def tokenizer_of(engine: VllmEngine) -> Any:
+    """The server's own tokenizer, text → token ids; None if it has no such endpoint."""
     try:
         engine.tokenize("a")
     except ServerFault:

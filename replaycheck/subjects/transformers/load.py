@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from replaycheck.errors import EngineEnvironmentError, UsageError, choices
+from replaycheck.names import did_you_mean
 
 __all__ = ["CACHE_NAMES", "DTYPES", "Loaded", "import_transformers", "load_model"]
 
@@ -83,7 +84,9 @@ def load_model(folder: Path, dtype: str, device: str) -> Loaded:
             f"--model {folder}: no config.json there; give a local folder with config.json and *.safetensors"
         )
     if dtype not in DTYPES:
-        raise UsageError(f"--subject-option dtype={dtype}: unknown; choose {choices(DTYPES)}")
+        raise UsageError(
+            f"--subject-option dtype={dtype}: unknown{did_you_mean(dtype, DTYPES)}; choose {choices(DTYPES)}"
+        )
     try:
         module = transformers.AutoModelForCausalLM.from_pretrained(
             folder,

@@ -51,6 +51,7 @@ def openai_message(message: Fields, log: Log, model: str = "", time: float | Non
 
 
 def role_of(message: Fields, name: str = "role") -> Role:
+    """The role of a message, by the names that formats use for it. A record with another one is refused."""
     role = message.text(name)
     if role not in _ROLES:
         message.fail(name, f"{role[:40]!r} is unknown; allowed: {', '.join(map(repr, _ROLES))}")

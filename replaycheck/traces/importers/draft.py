@@ -89,6 +89,7 @@ class DraftGroup:
         return self.traces.setdefault(name, DraftTrace(name))
 
     def ask(self, trace: DraftTrace, turn: int, time: float | None = None) -> None:
+        """The next request: for an answer, in seconds from any start; None where the source has no times."""
         self.asks.append(Ask(trace.name, turn, time))
 
     def ordered(self) -> Sequence[Ask]:

@@ -19,6 +19,7 @@ _OWN, _BOS = 2, 1
 
 # Each step shortens a path that is still too long because of the turns that keep one character.
 _STEP = 0.9
+# Of a turn of a million characters one is left then, which is as short as a turn can be.
 _SMALLEST = 1e-6
 
 

@@ -13,6 +13,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from replaycheck.errors import EngineEnvironmentError, UsageError, choices
+from replaycheck.names import did_you_mean
 
 from .api import Head, Importer
 from .fields import Place
@@ -81,7 +82,10 @@ def find(name: str) -> Importer:
         return _imported(name)
     known = importers()
     if name not in known:
-        raise UsageError(f"format {name!r} is unknown; allowed are {choices([AUTO, *known])}, or pkg.mod:IMPORTER")
+        allowed = [AUTO, *known]
+        raise UsageError(
+            f"format {name!r} is unknown{did_you_mean(name, allowed)}; allowed are {choices(allowed)}, or pkg.mod:IMPORTER"
+        )
     return known[name]
 
 

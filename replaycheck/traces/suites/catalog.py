@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from replaycheck.errors import UsageError, choices
+from replaycheck.names import did_you_mean
 from replaycheck.traces.specs import GroupSpec
 
 from .archetypes.edges import boundary
@@ -37,7 +38,9 @@ class SuiteSource:
     def make(self, size: str, seed: int) -> Iterator[GroupSpec]:
         """The specs. Raises :class:`UsageError` for an unknown size, or one that this suite doesn't come in."""
         if size not in SIZES:
-            raise UsageError(f"--size {size!r} is unknown; sizes are {choices(SIZES)}; give one")
+            raise UsageError(
+                f"--size {size!r} is unknown{did_you_mean(size, SIZES)}; sizes are {choices(SIZES)}; give one"
+            )
         if not self.sized and size != SMALL.name:
             raise UsageError(f"--size {size!r}: suite {self.name!r} comes in one size; leave --size out")
         return self.specs(SIZES[size], seed)
@@ -50,7 +53,9 @@ class SuiteSource:
 def suite_source(name: str) -> SuiteSource:
     """The suite of that name. Raises :class:`UsageError`."""
     if name not in SUITES:
-        raise UsageError(f"--suite {name!r} is unknown; suites that can be made are {choices(SUITES)}; name one")
+        raise UsageError(
+            f"--suite {name!r} is unknown{did_you_mean(name, SUITES)}; suites that can be made are {choices(SUITES)}; name one"
+        )
     return SUITES[name]
 
 

@@ -57,9 +57,17 @@ def test_commits_that_cant_be_judged_are_named_together(repository: tuple[Path, 
     assert "can't be judged" in found.text
 
 
-@pytest.mark.parametrize("commits", ["HEAD", "..HEAD", "HEAD..", "no-such..HEAD"])
-def test_a_range_that_isnt_one_is_refused(repository: tuple[Path, list[str]], commits: str) -> None:
-    with pytest.raises(UsageError):
+@pytest.mark.parametrize(
+    ("commits", "words"),
+    [
+        ("HEAD", "give GOOD..BAD"),
+        ("..HEAD", "give GOOD..BAD"),
+        ("HEAD..", "give GOOD..BAD"),
+        ("no-such..HEAD", "git rev-parse .*no-such"),
+    ],
+)
+def test_a_range_that_isnt_one_is_refused(repository: tuple[Path, list[str]], commits: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
         bisect_commits(repository[0], commits, JUDGE, lambda line: None)
 
 

@@ -1,4 +1,4 @@
-"""Each way to roll back against plain decoding, over accept patterns, layers, requests and pool dtypes (DESIGN §6)."""
+"""Each way to roll back against plain decoding, over accept patterns, layers, requests and pool dtypes."""
 
 from __future__ import annotations
 

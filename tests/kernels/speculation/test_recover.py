@@ -204,7 +204,7 @@ def test_aligned_blocks_hold_the_state_at_their_end(block: int) -> None:
 def reference_plan(
     nc: int, a: int, qlen: int, source: int, table: list[int], block: int, width: int
 ) -> tuple[int, ...]:
-    """engines.md §11.2 in integers: length, final, boundary, boundary length."""
+    """A worked table in integers: length, final, boundary, boundary length."""
     cl = min(max(a, 0), qlen, width)
     if source <= 0 or cl == 0:
         return 0, 0, 0, 0

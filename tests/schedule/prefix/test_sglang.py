@@ -7,7 +7,7 @@ import pytest
 from replaycheck.schedule.compile import compile_schedule
 from replaycheck.schedule.operations import Run, Store
 from replaycheck.schedule.prefix.radix import RadixTree
-from replaycheck.schedule.prefix.sglang import prefill_track
+from replaycheck.schedule.prefix.sglang import Track, prefill_track
 from replaycheck.schedule.requests import plan_group, plan_requests
 from replaycheck.schedule.simulate import simulate
 from replaycheck.schedule.steps import Checkpoint, Compute, Copy, Written
@@ -38,6 +38,16 @@ def test_a_branching_point_counts_inside_the_extend_only(wanted: int) -> None:
     assert track is not None
     # 256 is where the snapshot is anyhow; 64 and 128 are in the prefix, 320 is past the end.
     assert track.depth == (wanted if wanted in (192, 256) else 256)
+
+
+def test_a_branching_point_lies_on_a_chunk_counted_from_the_extends_start() -> None:
+    assert prefill_track(1, 100, 300, 228) == Track(228, 229)
+    assert prefill_track(1, 100, 300, 192) == Track(356, 400)
+
+
+def test_a_branching_point_at_the_end_is_the_final_state() -> None:
+    """The backend is told 128 tokens, of which it takes the final state; 129 would ask for a chunk that isn't there."""
+    assert prefill_track(1, 0, 128, 128) == Track(128, 128)
 
 
 def test_snapshots_of_three_extends_in_one_pass_read_their_own_chunks() -> None:

@@ -20,7 +20,7 @@ from replaycheck.schema.trace import Group
 from replaycheck.traces.read import read_groups
 from replaycheck.traces.suite import parse_suite
 from replaycheck.traces.suites.speculation import speculation_specs
-from replaycheck.traces.synth import Sampler, build_group
+from tests.sampling import Sampler, build_group
 
 
 @pytest.fixture(scope="module")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from typing import Any
 
 import httpx
+
+from tests.loopback import Handler, Loopback
 
 Json = dict[str, Any]
 Send = Callable[[Json], Json]
@@ -35,38 +35,24 @@ def zeroed_state(body: Json, send: Send) -> Json:
 @contextmanager
 def proxy(url: str, spoil: Spoil) -> Iterator[str]:
     """The URL of a server that hands everything to ``url`` and spoils completions."""
-    client = httpx.Client(base_url=url, timeout=60, trust_env=False)
+    with httpx.Client(base_url=url, timeout=60, trust_env=False) as client, Loopback(_handler(client, spoil)) as server:
+        yield server.url
 
+
+def _handler(client: httpx.Client, spoil: Spoil) -> type[Handler]:
     def send(body: Json) -> Json:
         return client.post("/completion", json=body).json()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Between(Handler):
         def _answer(self) -> None:
-            raw = self.rfile.read(int(self.headers.get("content-length", 0)))
+            raw = self.body()
             if self.path == "/completion":
-                status, content = 200, json.dumps(spoil(json.loads(raw), send)).encode()
+                self.send(json.dumps(spoil(json.loads(raw), send)).encode())
             else:
-                there = client.request(
-                    self.command, self.path, content=raw, headers={"content-type": "application/json"}
-                )
-                status, content = there.status_code, there.content
-            self.send_response(status)
-            self.send_header("content-length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+                headers = {"content-type": "application/json"}
+                there = client.request(self.command, self.path, content=raw, headers=headers)
+                self.send(there.content, there.status_code)
 
         do_GET = do_POST = _answer
 
-        def log_message(self, *args: object) -> None:
-            """Nothing on stderr."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-        client.close()
+    return Between

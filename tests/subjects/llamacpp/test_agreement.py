@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import combinations
 from pathlib import Path
 
@@ -29,6 +29,7 @@ from replaycheck.traces.tree import request_paths
 from replaycheck.traces.vocabulary import END, SIZE
 from replaycheck_kernels.recipe import preset
 from replaycheck_kernels.registry import ours
+from tests.tensors import one_thread as one_thread
 
 pytest.importorskip("transformers")
 
@@ -39,15 +40,6 @@ FACTOR = 4
 
 PREFILLED = 20
 """Last positions that llama.cpp scores behind a prefilled prompt as well; each takes a cold request."""
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Threads that wait for each other take ten times as long where cores are shared."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ It has no list of choices that could be out of order, and its answers don't repe
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,12 +14,11 @@ import pytest
 
 from replaycheck.bench.sessions import Shape, write_sessions
 from replaycheck.replay import stage
-from replaycheck.subjects.choose import find_subject
 from replaycheck.subjects.server.llamacpp.launch import LlamaServer
 from tests.subjects.llamacpp.faulty import faulty
+from tests.subjects.runs import Run, result, settings, start
 from tests.subjects.toy_server import WireFaults
 
-Run = Callable[..., Any]
 Serve = Callable[..., LlamaServer]
 
 GROUPS = 4
@@ -39,12 +37,8 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def run(replaycheck: Run, traces: Path, tmp_path: Path) -> Run:
-    def start(url: str, *more: object) -> Any:
-        find_subject.cache_clear()
-        words = ("--subject", "llamacpp", "--url", url, "--traces", traces, "--out", tmp_path / "run", "--workers", 1)
-        return replaycheck("run", *words, "--subject-option", "score=2", *more)
-
-    return start
+    asked = ("--workers", 1, *settings("score=2"))
+    return lambda url, *more: start(replaycheck, "llamacpp", url, traces, tmp_path, (*asked, *more))
 
 
 def after_a_group(run: Run, server: LlamaServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> int:
@@ -65,14 +59,14 @@ def after_a_group(run: Run, server: LlamaServer, monkeypatch: pytest.MonkeyPatch
 def broken(run: Run, serve: Serve, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[WireFaults], Any]:
     """Run with a fault that begins in the second group."""
 
-    def start(wire: WireFaults) -> Any:
+    def begin(wire: WireFaults) -> Any:
         server = serve(MODEL)
         after = after_a_group(run, server, monkeypatch, tmp_path)
         with faulty(server.url, replace(wire, after=after)) as (url, _):
             # Short only where it has to run out: a busy machine may take a second for an answer.
-            return run(url, *(("--subject-option", "timeout=1") if wire.stalls else ()))
+            return run(url, *(settings("timeout=1") if wire.stalls else ()))
 
-    return start
+    return begin
 
 
 @pytest.mark.parametrize(
@@ -107,7 +101,7 @@ def test_what_is_no_number_is_found_with_its_first_place(
     broken: Callable[[WireFaults], Any], tmp_path: Path, wire: WireFaults, code: str
 ) -> None:
     outcome = broken(wire)
-    found = json.loads((tmp_path / "run" / "result.json").read_text())
+    found = result(tmp_path)
     finding = next(each for each in found["findings"] if each["code"] == code)
     assert finding["place"]["position"] is not None
     cell = found["cells"][0]

@@ -17,8 +17,8 @@ from replaycheck.subjects.choose import make_subject
 from replaycheck.subjects.protocol import Said, SubjectOptions
 from replaycheck.subjects.server.llamacpp.launch import LlamaServer
 from tests.subjects.llamacpp.proxy import Spoil, never_cached, proxy, zeroed_state
+from tests.subjects.runs import Run, result, settings, start
 
-Run = Callable[..., Any]
 Serve = Callable[..., LlamaServer]
 
 SCORED = 2
@@ -32,23 +32,23 @@ GROUPS = ("regenerate_and_fork", "one_token_and_full_hit", "edges_64", "edges_12
 
 def run(replaycheck: Run, url: str, folder: Path, *more: str) -> tuple[int, dict[str, Any]]:
     """Exit code and result.json of some of the quick traces."""
-    traces, out = folder / "traces.jsonl", folder / "run"
+    traces = folder / "traces.jsonl"
     lines = trace_suite("quick").read_text().splitlines()
     traces.write_text("".join(f"{line}\n" for line in lines if json.loads(line)["group"] in GROUPS))
-    asked = ("run", "--subject", "llamacpp", "--url", url, "--subject-option", f"score={SCORED}", "--workers", 1)
-    found = replaycheck(*asked, *more, "--traces", traces, "--out", out)
-    assert (out / "result.json").exists(), found.err
-    return found.code, json.loads((out / "result.json").read_text())
+    asked = (*settings(f"score={SCORED}"), "--workers", 1, *more)
+    outcome = start(replaycheck, "llamacpp", url, traces, folder, asked)
+    assert (folder / "run" / "result.json").exists(), outcome.err
+    return outcome.code, result(folder)
 
 
 def test_the_real_server_says_the_same_when_it_hits_but_for_its_noise(
     replaycheck: Run, serve: Serve, tmp_path: Path
 ) -> None:
-    code, result = run(replaycheck, serve("kimi-linear").url, tmp_path)
-    warm = next(arm for arm in result["arms"] if arm["name"].startswith("warm"))
+    code, found = run(replaycheck, serve("kimi-linear").url, tmp_path)
+    warm = next(arm for arm in found["arms"] if arm["name"].startswith("warm"))
     assert warm["proven_hits"] == warm["expected_hits"] >= len(GROUPS)
-    assert any("no split arm" in note and "split-url" in note for note in result["notes"])
-    gates = {gate["name"]: gate for gate in result["gates"]}
+    assert any("no split arm" in note and "split-url" in note for note in found["notes"])
+    gates = {gate["name"]: gate for gate in found["gates"]}
     assert gates["the-same-conversation"]["verdict"] == "pass"
     assert gates["the-same-conversation"]["value"]["value"] < 1e-4
     # This build's products have other bits for other batches, and no arm repeats warm's cuts: equal bits can't be decided.
@@ -59,20 +59,20 @@ def test_with_a_second_server_the_state_effect_is_exactly_nothing_where_the_grid
     replaycheck: Run, serve: Serve, tmp_path: Path
 ) -> None:
     other = serve("kimi-linear", SPLIT)
-    code, result = run(replaycheck, serve("kimi-linear").url, tmp_path, "--subject-option", f"split-url={other.url}")
-    cells = {cell["name"].partition("/")[0]: cell for cell in result["cells"]}
+    code, found = run(replaycheck, serve("kimi-linear").url, tmp_path, *settings(f"split-url={other.url}"))
+    cells = {cell["name"].partition("/")[0]: cell for cell in found["cells"]}
     assert set(cells) == {"grid", "state", "total"}
     largest = {name: differences(tmp_path, cell["name"]) for name, cell in cells.items()}
     assert largest["state"] == 0 < largest["grid"] and largest["total"] > 0
-    gates = {gate["name"]: gate["verdict"] for gate in result["gates"]}
+    gates = {gate["name"]: gate["verdict"] for gate in found["gates"]}
     assert gates == {"the-same-conversation": "pass", "same-when-restored": "pass"} and code == ExitCode.PASS
 
 
 def test_a_zeroed_state_shows_against_split(replaycheck: Run, serve: Serve, tmp_path: Path) -> None:
     other = serve("mamba2", SPLIT)
     with proxy(serve("mamba2").url, zeroed_state) as url:
-        code, result = run(replaycheck, url, tmp_path, "--subject-option", f"split-url={other.url}")
-    state = next(cell["name"] for cell in result["cells"] if cell["name"].startswith("state"))
+        code, found = run(replaycheck, url, tmp_path, *settings(f"split-url={other.url}"))
+    state = next(cell["name"] for cell in found["cells"] if cell["name"].startswith("state"))
     assert code == ExitCode.FAIL and differences(tmp_path, state) > 0.1
 
 

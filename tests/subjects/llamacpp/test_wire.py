@@ -98,7 +98,7 @@ def test_an_accepted_draft_has_no_log_probability() -> None:
 
 @pytest.mark.parametrize("answer", [{"content": "hello"}, [], None, {"tokens": [1], "completion_probabilities": [{}]}])
 def test_another_servers_answer_is_no_answer(answer: object) -> None:
-    with pytest.raises(ServerFault):
+    with pytest.raises(ServerFault, match=r"the answer lacks what llama\.cpp's server says"):
         mocked(answer).complete([1], 1)
 
 

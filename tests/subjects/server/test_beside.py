@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,13 +12,13 @@ from replaycheck.bench.sessions import Shape
 from replaycheck.schedule.steps import RequestPlan
 from replaycheck.schema.arm import Effect
 from replaycheck.schema.policy import SglangPolicy, VllmPolicy
-from replaycheck.subjects.choose import find_subject
 from replaycheck.subjects.server.engine import Ask
 from replaycheck.subjects.server.expect import Expectation
 from replaycheck.subjects.server.order import alone, beside, levels
 from tests.engines.sessions import write_groups
+from tests.subjects.runs import Run, result, settings, start
 from tests.subjects.toy_model import CacheFaults
-from tests.subjects.toy_server import ToyServer, serving
+from tests.subjects.toy_server import ToyServer
 
 BLOCKS = VllmPolicy(cache="vllm-align", block=16)
 
@@ -87,52 +86,49 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def run(replaycheck: Any, server: ToyServer, traces: Path, out: Path, *more: str) -> tuple[int, dict[str, Any]]:
-    find_subject.cache_clear()
-    words = ["run", "--subject", "vllm", "--url", server.url, "--traces", traces, "--out", out]
-    for setting in ("block=16", "top=160", "score=2", "batch=3", *more):
-        words += ["--subject-option", setting]
-    code = replaycheck(*words).code
-    return code, json.loads((out / "result.json").read_text())
+def run(replaycheck: Run, server: ToyServer, traces: Path, folder: Path, *more: str) -> tuple[int, dict[str, Any]]:
+    asked = settings("block=16", "top=160", "score=2", "batch=3", *more)
+    code = start(replaycheck, "vllm", server.url, traces, folder, asked).code
+    return code, result(folder)
 
 
-def cells(result: dict[str, Any]) -> dict[str, int]:
-    return {cell["effect"]: cell["bits_differ"] for cell in result["cells"]}
+def cells(found: dict[str, Any]) -> dict[str, int]:
+    return {cell["effect"]: cell["bits_differ"] for cell in found["cells"]}
 
 
-def test_a_clean_server_answers_alike_beside_others(replaycheck: Any, traces: Path, tmp_path: Path) -> None:
-    with serving(gather=0.01) as server:
-        code, result = run(replaycheck, server, traces, tmp_path / "run", "grid=block")
+def test_a_clean_server_answers_alike_beside_others(replaycheck: Run, traces: Path, tmp_path: Path) -> None:
+    with ToyServer(gather=0.01) as server:
+        code, found = run(replaycheck, server, traces, tmp_path, "grid=block")
         assert server.inside.most == 2
     assert code == 0
-    assert cells(result) == {Effect.STATE: 0, Effect.TOGETHER: 0}
-    warm, together = (arm for arm in result["arms"] if arm["compiler"] == "warm")
+    assert cells(found) == {Effect.STATE: 0, Effect.TOGETHER: 0}
+    warm, together = (arm for arm in found["arms"] if arm["compiler"] == "warm")
     assert warm["proven_hits"] == together["expected_hits"] == 4
     assert together["proven_hits"] == 4
     assert together["hits"]["as expected, beside others"] == 4
-    assert result["gates"][0]["value"]["n"] == 2 * 2 * 4 * 2
+    assert found["gates"][0]["value"]["n"] == 2 * 2 * 4 * 2
 
 
 def test_states_mixed_up_between_requests_fail_in_that_cell_alone(
-    replaycheck: Any, traces: Path, tmp_path: Path
+    replaycheck: Run, traces: Path, tmp_path: Path
 ) -> None:
-    with serving(CacheFaults(crossed=True), gather=0.02) as server:
-        code, result = run(replaycheck, server, traces, tmp_path / "run", "grid=block")
+    with ToyServer(CacheFaults(crossed=True), gather=0.02) as server:
+        code, found = run(replaycheck, server, traces, tmp_path, "grid=block")
     assert code == 1
-    assert cells(result)[Effect.STATE] == 0 < cells(result)[Effect.TOGETHER]
-    assert {measure["bits_differ"] for measure in result["floor"]["measures"]} == {0}
-    failed = [gate for gate in result["gates"] if gate["verdict"] == "fail"]
+    assert cells(found)[Effect.STATE] == 0 < cells(found)[Effect.TOGETHER]
+    assert {measure["bits_differ"] for measure in found["floor"]["measures"]} == {0}
+    failed = [gate for gate in found["gates"] if gate["verdict"] == "fail"]
     assert failed and all(gate["worst"].startswith("together/") for gate in failed)
 
 
-def test_a_request_that_could_not_have_company_proves_nothing(replaycheck: Any, tmp_path: Path) -> None:
+def test_a_request_that_could_not_have_company_proves_nothing(replaycheck: Run, tmp_path: Path) -> None:
     write_groups(tmp_path / "alone.jsonl", 4, 1, Shape(turns=2, prompt=36, answer=3))
-    with serving() as server:
-        code, result = run(replaycheck, server, tmp_path / "alone.jsonl", tmp_path / "run", "grid=block", "score=1")
+    with ToyServer() as server:
+        code, found = run(replaycheck, server, tmp_path / "alone.jsonl", tmp_path, "grid=block", "score=1")
     assert code == 5
-    together = next(cell for cell in result["cells"] if cell["effect"] == "together")
+    together = next(cell for cell in found["cells"] if cell["effect"] == "together")
     assert together["vacuous"]
-    assert set(result["arms"][-1]["hits"]) == {
+    assert set(found["arms"][-1]["hits"]) == {
         "as expected, alone: nothing else could be sent",
         "no hit expected: nothing before it has this prefix up to a block's end, alone: nothing else could be sent",
     }

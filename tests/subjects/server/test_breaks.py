@@ -5,7 +5,6 @@ llama.cpp's adapter meets the same ways in front of its real server, in tests/su
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -17,11 +16,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from replaycheck.bench.sessions import Shape, write_sessions
-from replaycheck.subjects.choose import find_subject
+from tests.subjects.runs import Run, result, settings, start
 from tests.subjects.text_server import TextServer
 from tests.subjects.toy_server import ToyServer, WireFaults
-
-Run = Callable[..., Any]
 
 GROUPS = 4
 FP = "fp-0.24.0"
@@ -72,17 +69,8 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def run(replaycheck: Run, traces: Path, tmp_path: Path) -> Run:
-    def start(server: ToyServer, subject: str, *more: object) -> Any:
-        find_subject.cache_clear()
-        words = ("--subject", subject, "--url", server.url, "--traces", traces, "--out", tmp_path / "run")
-        options = ("score=2", "block=16", "top=160")
-        return replaycheck("run", *words, *(word for each in options for word in ("--subject-option", each)), *more)
-
-    return start
-
-
-def result(tmp_path: Path) -> dict[str, Any]:
-    return dict(json.loads((tmp_path / "run" / "result.json").read_text()))
+    asked = settings("score=2", "block=16", "top=160")
+    return lambda server, subject, *more: start(replaycheck, subject, server.url, traces, tmp_path, (*asked, *more))
 
 
 def finding(found: dict[str, Any], code: str) -> dict[str, Any]:
@@ -106,7 +94,7 @@ def test_a_server_that_breaks_in_mid_run_leaves_what_was_done(
     adapter = ADAPTERS[subject]
     with adapter.start(replace(wire, after=adapter.after)) as server:
         # Short only where it has to run out: a busy machine may take a second for an answer.
-        outcome = run(server, subject, *(("--subject-option", "timeout=1") if wire.stalls else ()))
+        outcome = run(server, subject, *(settings("timeout=1") if wire.stalls else ()))
     assert outcome.code == 4
     assert re.search(words if "|" in words or "\\" in words else re.escape(words), outcome.err), outcome.err
     assert "--resume" in outcome.err

@@ -34,9 +34,18 @@ def test_urls_are_cut_to_their_base(given: str, kept: str) -> None:
     assert base_url(given) == kept
 
 
-@pytest.mark.parametrize("given", ["h:1", "ftp://h", "http://", "http://user:pw@h", "http://h?key=pw"])
-def test_other_urls_are_refused_and_secrets_in_them_not_repeated(given: str) -> None:
-    with pytest.raises(UsageError) as caught:
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("h:1", "--url 'h:1': give http://HOST:PORT or https://HOST"),
+        ("ftp://h", "--url 'ftp://h': give http://HOST:PORT or https://HOST"),
+        ("http://", "--url 'http://': give http://HOST:PORT or https://HOST"),
+        ("http://user:pw@h", "--url 'http://h': leave user, password, query and fragment out"),
+        ("http://h?key=pw", "--url 'http://h': leave user, password, query and fragment out"),
+    ],
+)
+def test_other_urls_are_refused_and_secrets_in_them_not_repeated(given: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words) as caught:
         base_url(given)
     assert "pw" not in str(caught.value)
 
@@ -67,7 +76,7 @@ def test_a_completion_is_never_asked_again() -> None:
         asked.append(request)
         return httpx.Response(503)
 
-    with pytest.raises(Refused):
+    with pytest.raises(Refused, match="error 503"):
         client(answer)[0].post("/v1/completions", {})
     assert len(asked) == 1
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,20 +10,18 @@ import pyarrow.parquet as pq
 import pytest
 
 from replaycheck.bench.sessions import Shape, write_sessions
-from replaycheck.subjects.choose import find_subject
 from replaycheck.subjects.server.http import ServerFault
 from replaycheck.subjects.server.plain import _refuse_another_model
 from replaycheck.subjects.server.plain_answer import _of, _wanted, identity, read, shared
+from tests.subjects.runs import Run, result, settings, start
 from tests.subjects.text_server import TextServer, said
 from tests.subjects.toy_model import CacheFaults
 from tests.subjects.toy_server import ToyServer
 
-Run = Callable[..., Any]
-
 GROUPS = 4
 TURNS = 3
 ANSWER = 6
-PINNED = ("--subject-option", "grid=block")
+PINNED = settings("grid=block")
 NEVER = CacheFaults(never=True)
 
 
@@ -38,20 +34,11 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def run(replaycheck: Run, traces: Path, tmp_path: Path) -> Run:
-    def start(server: TextServer, *more: object) -> Any:
-        find_subject.cache_clear()
-        words = ("--subject", "openai-text", "--url", server.url, "--traces", traces, "--out", tmp_path / "run")
-        return replaycheck("run", *words, *more)
-
-    return start
+    return lambda server, *more: start(replaycheck, "openai-text", server.url, traces, tmp_path, more)
 
 
-def result(tmp_path: Path) -> dict[str, Any]:
-    return dict(json.loads((tmp_path / "run" / "result.json").read_text()))
-
-
-def beside(other: ToyServer) -> tuple[str, str]:
-    return "--subject-option", f"cold-url={other.url}"
+def beside(other: ToyServer) -> tuple[str, ...]:
+    return settings(f"cold-url={other.url}")
 
 
 def test_a_clean_endpoint_beside_a_cold_one_passes(run: Run, tmp_path: Path) -> None:
@@ -156,7 +143,6 @@ def test_another_engine_in_mid_run_is_refused_by_its_header_and_its_list(run: Ru
         assert run(server).code == 0
         assert any("noticed by its server header" in note for note in result(tmp_path)["notes"])
         (tmp_path / "run").rename(tmp_path / "first")
-        find_subject.cache_clear()
         names = iter(["one"] * 6 + ["two"] * 99)
         patched.setattr(server.handler, "version_string", lambda self: next(names))
         outcome = run(server)

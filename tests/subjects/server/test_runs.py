@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,14 +10,14 @@ from replaycheck.bench.sessions import Shape, write_sessions
 from replaycheck.subjects.choose import find_subject
 from replaycheck.subjects.server.http import Limits
 from replaycheck.subjects.server.settings import ServerSettings
+from tests.conftest import Outcome
+from tests.subjects.runs import Run, result, settings, start
 from tests.subjects.toy_model import CacheFaults
-from tests.subjects.toy_server import ToyServer, WireFaults, serving
-
-Run = Callable[..., Any]
+from tests.subjects.toy_server import ToyServer, WireFaults
 
 GROUPS = 4
 
-ALL = ("--subject-option", "block=16", "--subject-option", "top=160")
+ALL = settings("score=2", "block=16", "top=160")
 """The whole vocabulary, so that no scored token is missing."""
 
 
@@ -34,24 +31,18 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def run(replaycheck: Run, traces: Path, tmp_path: Path) -> Run:
-    def start(server: ToyServer, *more: object, subject: str = "vllm") -> Any:
-        find_subject.cache_clear()
-        words = ("--subject", subject, "--url", server.url, "--traces", traces, "--out", tmp_path / "run")
-        return replaycheck("run", *words, "--subject-option", "score=2", *ALL, *more)
+    def asked(server: ToyServer, *more: object, subject: str = "vllm") -> Outcome:
+        return start(replaycheck, subject, server.url, traces, tmp_path, (*ALL, *more))
 
-    return start
+    return asked
 
 
-def result(tmp_path: Path) -> dict[str, Any]:
-    return dict(json.loads((tmp_path / "run" / "result.json").read_text()))
-
-
-PINNED = ("--subject-option", "grid=block")
+PINNED = settings("grid=block")
 
 
 @pytest.mark.parametrize("more", [(), PINNED])
 def test_a_clean_cache_passes_with_every_hit_proven(run: Run, tmp_path: Path, more: tuple[str, ...]) -> None:
-    with serving() as server:
+    with ToyServer() as server:
         assert run(server, *more).code == 0
     found = result(tmp_path)
     warm = found["arms"][-1]
@@ -67,7 +58,7 @@ def test_a_clean_cache_passes_with_every_hit_proven(run: Run, tmp_path: Path, mo
 def test_two_runs_are_the_same_to_the_byte(run: Run, tmp_path: Path) -> None:
     kept = []
     for _ in range(2):
-        with serving() as server:
+        with ToyServer() as server:
             assert run(server).code == 0
         kept.append((tmp_path / "run" / "result.json").read_bytes())
         (tmp_path / "run").rename(tmp_path / f"run{len(kept)}")
@@ -76,13 +67,13 @@ def test_two_runs_are_the_same_to_the_byte(run: Run, tmp_path: Path) -> None:
 
 
 def test_a_rounded_state_fails_where_cold_is_cut_alike(run: Run, tmp_path: Path) -> None:
-    with serving(CacheFaults(rounded=True)) as server:
+    with ToyServer(CacheFaults(rounded=True)) as server:
         assert run(server, *PINNED).code == 1
     assert result(tmp_path)["cells"][0]["bits_differ"] > 0
 
 
 def test_a_rounded_state_can_not_be_told_from_other_cuts_without_a_split(run: Run, tmp_path: Path) -> None:
-    with serving(CacheFaults(rounded=True)) as server:
+    with ToyServer(CacheFaults(rounded=True)) as server:
         assert run(server).code == 6
     gate = result(tmp_path)["gates"][0]
     assert gate["verdict"] == "inconclusive"
@@ -91,25 +82,25 @@ def test_a_rounded_state_can_not_be_told_from_other_cuts_without_a_split(run: Ru
 
 @pytest.mark.parametrize("fault", [CacheFaults(stale=True), CacheFaults(late=True)])
 def test_another_state_fails_in_any_case(run: Run, fault: CacheFaults) -> None:
-    with serving(fault) as server:
+    with ToyServer(fault) as server:
         assert run(server).code == 1
 
 
 @pytest.mark.parametrize("fault", [CacheFaults(never=True), CacheFaults(silent=True)])
 def test_without_a_proven_hit_nothing_is_proven(run: Run, tmp_path: Path, fault: CacheFaults) -> None:
-    with serving(fault) as server:
+    with ToyServer(fault) as server:
         assert run(server).code == 5
     assert result(tmp_path)["cells"][0]["vacuous"]
 
 
 def test_controls_give_a_floor(run: Run, tmp_path: Path) -> None:
-    with serving() as server:
+    with ToyServer() as server:
         assert run(server, "--subject-option", "batch=2").code == 0
     assert {measure["control"] for measure in result(tmp_path)["floor"]["measures"]} >= {"repeat", "batch"}
 
 
 def test_sglang_speaks_its_own_api(run: Run, tmp_path: Path) -> None:
-    with serving() as server:
+    with ToyServer() as server:
         assert run(server, subject="sglang").code == 0
         paths = {path for path, _, _ in server.requests}
     assert {"/generate", "/flush_cache"} <= paths
@@ -117,7 +108,7 @@ def test_sglang_speaks_its_own_api(run: Run, tmp_path: Path) -> None:
 
 
 def test_a_gateway_without_extensions_is_compared_by_salt(run: Run, tmp_path: Path) -> None:
-    with serving(plain=True) as server:
+    with ToyServer(plain=True) as server:
         assert run(server, subject="openai").code == 0
     found = result(tmp_path)
     assert found["kernels"] == "openai unknown"
@@ -125,18 +116,18 @@ def test_a_gateway_without_extensions_is_compared_by_salt(run: Run, tmp_path: Pa
 
 
 def test_an_endpoint_where_nothing_is_cold_needs_a_second_one(run: Run, tmp_path: Path) -> None:
-    with serving(plain=True, salted=False) as server:
+    with ToyServer(plain=True, salted=False) as server:
         outcome = run(server, subject="openai")
         assert outcome.code == 4
         assert "cold-url=URL" in outcome.err
-        with serving(CacheFaults(never=True), plain=True, salted=False) as other:
+        with ToyServer(CacheFaults(never=True), plain=True, salted=False) as other:
             # Its one cache is shared by both arms' warm requests, so hits may be longer than a space's own.
             assert run(server, "--subject-option", f"cold-url={other.url}", subject="openai").code == 0
 
 
 def test_the_key_is_in_every_request_and_in_no_file(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REPLAYCHECK_API_KEY", "sk-very-secret")
-    with serving() as server:
+    with ToyServer() as server:
         run(server)
         assert all(headers["Authorization"] == "Bearer sk-very-secret" for _, _, headers in server.requests)
     files = [path for path in (tmp_path / "run").rglob("*") if path.is_file()]
@@ -144,20 +135,20 @@ def test_the_key_is_in_every_request_and_in_no_file(run: Run, tmp_path: Path, mo
 
 
 def test_a_run_goes_on_when_the_server_is_back(run: Run, replaycheck: Run, traces: Path, tmp_path: Path) -> None:
-    with serving(None, WireFaults(after=20, dies=True)) as server:
+    with ToyServer(None, WireFaults(after=20, dies=True)) as server:
         assert run(server).code == 4
     done = set((tmp_path / "run" / "observations").glob("*.parquet"))
     find_subject.cache_clear()
-    with serving() as server:
+    with ToyServer() as server:
         words = ("--subject", "vllm", "--url", server.url, "--traces", traces, "--resume", tmp_path / "run")
-        assert replaycheck("run", *words, "--subject-option", "score=2", *ALL).code == 0
+        assert replaycheck("run", *words, *ALL).code == 0
     assert 0 < len(done) < GROUPS == len(result(tmp_path)["cells"]) * GROUPS
     assert result(tmp_path)["summary"]["traces"] == GROUPS
 
 
 def test_an_answer_without_end_is_cut_off(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ServerSettings, "limits", Limits(body=15_000))
-    with serving(None, WireFaults(after=20, oversize=20_000)) as server:
+    with ToyServer(None, WireFaults(after=20, oversize=20_000)) as server:
         outcome = run(server)
     assert outcome.code == 4, outcome.err
 
@@ -166,7 +157,7 @@ def test_another_state_dtype_than_was_asked_for_is_found_and_never_passes(
     run: Run, replaycheck: Run, tmp_path: Path
 ) -> None:
     """The toy says float32, as SGLang does of its own argument."""
-    with serving() as server:
+    with ToyServer() as server:
         outcome = run(server, "--subject-option", "pool=bf16", subject="sglang")
     assert outcome.code == 6, outcome.err
     said = " ".join(outcome.out.split())
@@ -183,7 +174,7 @@ def test_another_state_dtype_than_was_asked_for_is_found_and_never_passes(
 
 
 def test_a_state_dtype_that_can_not_be_seen_is_said_once(run: Run, tmp_path: Path) -> None:
-    with serving() as server:
+    with ToyServer() as server:
         assert run(server, "--subject-option", "pool=bf16").code == 0
     found = result(tmp_path)
     assert [note for note in found["notes"] if "dtype" in note] == [

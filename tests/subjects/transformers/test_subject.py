@@ -27,6 +27,7 @@ from replaycheck.subjects.transformers.subject import POLICY, TransformersSubjec
 from replaycheck.traces.vocabulary import SIZE
 from replaycheck_kernels.recipe import preset
 from replaycheck_kernels.registry import ours
+from tests.tensors import one_thread as one_thread
 
 transformers = pytest.importorskip("transformers", minversion="5.23")
 
@@ -47,7 +48,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     load.import_transformers("this test")
     torch.manual_seed(0)
-    torch.set_num_threads(1)
     config = transformers.AutoConfig.for_model("kimi_linear", **sizes("kimi_linear") | {"vocab_size": SIZE})
     where = tmp_path_factory.mktemp("tiny")
     transformers.AutoModelForCausalLM.from_config(config).save_pretrained(where)

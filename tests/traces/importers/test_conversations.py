@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from replaycheck.errors import UsageError
 from replaycheck.schema.trace import Branch, Rewind
 from replaycheck.traces.importers.oasst import MAX_DEPTH
 from tests.traces.importers import formats as made
@@ -160,10 +161,10 @@ def test_oasst_deleted_messages_deep_trees_and_double_ids(do: Import) -> None:
     deep = made.tree_message("m0", "assistant", "x")
     for number in range(1, MAX_DEPTH + 2):
         deep = made.tree_message(f"m{number}", "prompter" if number % 2 else "assistant", "x", deep)
-    with pytest.raises(Exception, match=r":1: prompt\.replies.*more than 200 messages below each other"):
+    with pytest.raises(UsageError, match=r":1: prompt\.replies.*more than 200 messages below each other"):
         do("oasst", [{"message_tree_id": "t", "prompt": deep}])
     tree["prompt"]["replies"][1] = tree["prompt"]["replies"][0]
-    with pytest.raises(Exception, match=r"replies\[1\]\.message_id: 'a' is there twice"):
+    with pytest.raises(UsageError, match=r"replies\[1\]\.message_id: 'a' is there twice"):
         do("oasst", [tree])
 
 
@@ -247,8 +248,8 @@ def test_dag_forks_go_on_from_the_answer_and_spawns_start_fresh(do: Import) -> N
 def test_dag_circles_and_unknown_sessions_are_refused(do: Import) -> None:
     lines = made.dag()
     lines[1]["turns"][0]["spawns"] = ["left"]
-    with pytest.raises(Exception, match=r":2: turns\[0\]: session 'left' starts itself"):
+    with pytest.raises(UsageError, match=r":2: turns\[0\]: session 'left' starts itself"):
         do("dag_jsonl", lines)
     lines[1]["turns"][0]["spawns"] = ["nobody"]
-    with pytest.raises(Exception, match=r":2: turns\[0\]: session 'nobody' isn't in the file"):
+    with pytest.raises(UsageError, match=r":2: turns\[0\]: session 'nobody' isn't in the file"):
         do("dag_jsonl", lines)

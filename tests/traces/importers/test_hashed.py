@@ -195,6 +195,7 @@ def test_tracelab_a_prompt_begins_with_what_the_cache_gave(do: Import) -> None:
     rounds = [round_(0, 100, 40), round_(1, 150, 98), round_(2, 200, 30), round_(3, 260, 200)]
     (group,) = do("tracelab", rounds)
     a, b, c, d = request_paths(group)
+    # Up to the three tokens that begin and end a turn.
     assert [shared(x, y) for x, y in ((a, b), (b, c), (c, d))] == [pytest.approx(n, abs=3) for n in (98, 30, 200)]
     # A miss of the cache reads as a prompt that goes back.
     assert len(rewinds(group)) == 1

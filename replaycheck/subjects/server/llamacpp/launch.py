@@ -19,6 +19,7 @@ import time
 from importlib.util import find_spec
 from types import TracebackType
 
+from replaycheck.children import environment
 from replaycheck.errors import EngineEnvironmentError
 
 from .options import ServerOptions, apply
@@ -55,7 +56,7 @@ class LlamaServer:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+            env=environment(),
         )
         try:
             self.url = self._address()

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from replaycheck.errors import UsageError, choices
+from replaycheck.names import did_you_mean
 
 __all__ = ["OPTIONS", "ServerOptions", "Value", "apply"]
 
@@ -84,7 +85,10 @@ class ServerOptions:
         """For JSON; names are checked."""
         unknown = [name for name in self.values if name not in OPTIONS]
         if unknown:
-            raise UsageError(f"llama.cpp's server has no option {unknown[0]!r}; choose {choices(sorted(OPTIONS))}")
+            raise UsageError(
+                f"llama.cpp's server has no option {unknown[0]!r}{did_you_mean(unknown[0], OPTIONS)}; "
+                f"choose {choices(sorted(OPTIONS))}"
+            )
         return {**BASE, **self.values}
 
 

@@ -9,8 +9,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from replaycheck.prefixes import common
+
 from .rules import Rules
-from .slot import Slot, Text, common
+from .slot import Slot, Text
 
 __all__ = ["HostCache"]
 

@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from replaycheck.prefixes import common
+
 from .host import HostCache
 from .rules import Rules
-from .slot import Slot, Text, common
+from .slot import Slot, Text
 
 __all__ = ["Shadow", "Taken"]
 

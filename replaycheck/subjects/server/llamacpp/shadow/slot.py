@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
+
+from replaycheck.prefixes import common
 
 from .rules import Rules
 
-__all__ = ["CHECKPOINT", "IN_PLACE", "Checkpoint", "Found", "Slot", "Text", "common"]
+__all__ = ["CHECKPOINT", "IN_PLACE", "Checkpoint", "Found", "Slot", "Text"]
 
 Text = tuple[int, ...]
 
@@ -171,12 +172,3 @@ def moved(text: Text, prompt: Text, shared: int, least: int) -> tuple[int, int]:
         tokens[to : to + same] = tokens[at : at + same]
         at, to = at + same, to + same
     return to, position
-
-
-def common(one: Text, other: Text) -> int:
-    """Tokens that both begin with.
-
-    >>> common((1, 2, 3), (1, 2, 4, 5))
-    2
-    """
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from replaycheck.errors import UsageError, choices
+from replaycheck.names import did_you_mean
 from replaycheck.subjects.server.llamacpp.options import Value
 
 from .moves import SYSTEM
@@ -95,5 +96,7 @@ def chosen(names: tuple[str, ...]) -> tuple[Axis, ...]:
     known = {axis.name: axis for axis in AXES}
     for name in names:
         if name not in known:
-            raise UsageError(f"--server-options {name!r}: choose {choices([ALL, *known])}")
+            raise UsageError(
+                f"--server-options {name!r}: unknown{did_you_mean(name, known)}; choose {choices([ALL, *known])}"
+            )
     return tuple(known[name] for name in names) if names else AXES

@@ -10,6 +10,7 @@ from pathlib import Path
 from replaycheck.errors import UsageError, choices
 from replaycheck.json_files import write_json
 from replaycheck.model.gguf_tiny import names
+from replaycheck.names import did_you_mean
 from replaycheck.replay.environment import describe, finished
 from replaycheck.replay.store import create_run
 from replaycheck.schema.server_options import OptionCell, OptionMove, ServerOptionsTable
@@ -37,7 +38,9 @@ def sweep_options(
     axes = chosen(() if options == (ALL,) else options)
     for name in architectures:
         if name not in names():
-            raise UsageError(f"--architecture {name!r}: choose {choices(names())}")
+            raise UsageError(
+                f"--architecture {name!r}: unknown{did_you_mean(name, names())}; choose {choices(names())}"
+            )
     require("xllamacpp")
     server = f"xllamacpp {version('xllamacpp')}"
     inputs = {
