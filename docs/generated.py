@@ -58,15 +58,13 @@ def _markdown(docstring: str) -> str:
 
 
 def run_tables() -> str:
-    """Each table with its columns; what a column means is the comment beside it in ``schema/tables.py``."""
+    """Each table with its columns and what they mean."""
     return "\n".join(_run_table(name) for name in tables.TABLES)
 
 
 def _run_table(name: str) -> str:
-    comments = _comments()[name]
-    rows = [
-        (f"`{field.name}`", _arrow(str(field.type)), comments.get(field.name, "")) for field in tables.TABLES[name]
-    ]
+    meanings = tables.MEANINGS[name]
+    rows = [(f"`{field.name}`", _arrow(str(field.type)), meanings[field.name]) for field in tables.TABLES[name]]
     key = ", ".join(f"`{column}`" for column in KEYS[name])
     return f"### {name}\n\nA row is identified by {key}.\n\n" + _table(("column", "type", "meaning"), rows)
 
@@ -74,16 +72,6 @@ def _run_table(name: str) -> str:
 def _arrow(kind: str) -> str:
     """``dictionary<values=string, …>`` is how text is stored; a reader sees text."""
     return "string" if kind.startswith("dictionary") else kind.replace("<", "&lt;")
-
-
-def _comments() -> dict[str, dict[str, str]]:
-    found: dict[str, dict[str, str]] = {}
-    for line in getsource(tables).splitlines():
-        if begins := re.match(r"([A-Z]+) = pa\.schema\(", line):
-            found[begins[1].lower()] = current = {}
-        elif column := re.match(r'\s+\("(\w+)", .*\),(?:\s+# (.*))?$', line):
-            current[column[1]] = column[2] or ""
-    return found
 
 
 # Records as JSON and TOML

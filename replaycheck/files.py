@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all: written beside their place, then renamed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,28 @@ from typing import IO
 
 from replaycheck.errors import UsageError
 
-__all__ = ["atomic_file", "write_atomically"]
+__all__ = ["atomic_file", "new_file", "new_folder", "write_atomically"]
+
+
+def new_file(path: Path) -> Path:
+    """``path`` if ``--out`` may write it: before anything is computed, since what is there is never written over.
+
+    Raises :class:`UsageError` if something is there, or no folder to put it into.
+    """
+    if path.exists():
+        raise UsageError(f"--out {str(path)!r} is there already; name another file, or remove it first")
+    if not path.parent.is_dir():
+        raise UsageError(f"--out {str(path)!r}: there is no folder {str(path.parent)!r}; make it first")
+    return path
+
+
+def new_folder(path: Path) -> Path:
+    """``path`` if ``--out`` may fill it: a folder that is empty, or isn't there. Raises :class:`UsageError`."""
+    if path.exists() and not path.is_dir():
+        raise UsageError(f"{str(path)!r} is a file; give --out a folder that is empty or not there")
+    if path.exists() and any(path.iterdir()):
+        raise UsageError(f"{str(path)!r} isn't empty; give --out a folder that is empty or not there")
+    return path
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -29,6 +50,8 @@ def atomic_file(path: Path) -> Iterator[IO[bytes]]:
 
     Raises :class:`UsageError` if the folder is missing or can't be written.
     """
+    if path.is_dir():
+        raise UsageError(f"{str(path)!r} is a folder; give the path of a file")
     try:
         descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
     except OSError as error:

@@ -29,7 +29,7 @@
 # %% tags=["parameters"]
 RUN = "mine"
 OTHER = "other"
-GATES = "exact"
+GATES = "ci"
 
 # %%
 import matplotlib.pyplot as plt
@@ -51,6 +51,14 @@ run.cells.where(effect="exact")
 # %%
 table = run.cells.frame
 table.groupby(["effect", "pool"])[["positions", "bits_differ", "flips"]].sum()
+
+# %% [markdown]
+# ## Tables
+#
+# `observations`, `pairs`, `restores` and `divergences` are data frames; `columns` says what is in them, with units.
+
+# %%
+run.columns("pairs")
 
 # %% [markdown]
 # ## One trace
@@ -88,10 +96,12 @@ parted.sort_values("offset_from_restore")[["cell", "trace", "branch", "position"
 # %% [markdown]
 # ## Restored states
 #
-# The error of a restored state over that of one direct cast to the pool's dtype: 1 is one rounding, 0 is exact.
+# The largest error of a restored state over that of one direct cast to the pool's dtype: 0 is exact, 1 is one rounding, and
+# inf is an error where a cast costs nothing.
 
 # %%
-restores = run.restores.assign(casts=lambda table: table["rel_error"] / table["one_cast_error"].where(lambda one: one > 0))
+error, cast = run.restores["rel_error"], run.restores["one_cast_error"]
+restores = run.restores.assign(casts=(error / cast).where(error != 0, 0.0))
 restores.groupby(["cell", "layer"])["casts"].max().unstack()
 
 # %% [markdown]
@@ -106,11 +116,12 @@ run.compare(OTHER)
 # %% [markdown]
 # ## Another gate file
 #
-# A path, or one that ships (`exact`, `ci`, `operator`, `parallel`, `server`). Nothing is written.
+# A path, or one that ships (`exact`, `ci`, `operator`, `parallel`, `server`). Nothing is written. Gates of `ci` need more traces
+# than the preset quick has, and say how many.
 
 # %%
 judged = run.judge(GATES)
 judged
 
 # %%
-judged.gates.where(verdict="fail").frame
+judged.gates.frame.query("verdict != 'pass'")

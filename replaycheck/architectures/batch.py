@@ -1,4 +1,4 @@
-"""Operations on the rows of a batch: reorder, select, repeat."""
+"""Operations on the rows of a batch: reorder, select, repeat. Each row must go on as it does by itself."""
 
 from __future__ import annotations
 

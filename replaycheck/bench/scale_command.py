@@ -1,4 +1,4 @@
-"""``bench scale`` from options to a record."""
+"""``bench scale`` from options to a record: which sizes are measured, and what is written where."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``bench state`` from options to a record."""
+"""``bench state`` from options to a record: which engines are compared, and what is written where."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from replaycheck.autotuning import BENCHED
+from replaycheck.cli.lazy import VerbGroup
 from replaycheck.cli import options
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ _autotune = options.autotune_option(BENCHED)
 
 
 @click.group(
+    cls=VerbGroup,
     epilog=options.example(
         "replaycheck bench run --repeats 1", "replaycheck bench kernels --device cuda --kernels ours,fla"
     )

@@ -8,6 +8,7 @@ import click
 
 from replaycheck.cli import groups, options
 from replaycheck.cli.progress import Progress
+from replaycheck.files import new_file
 
 __all__ = ["command"]
 
@@ -54,6 +55,8 @@ def command(
     from replaycheck.floor.text import floor_text
     from replaycheck.json_files import write_json
 
+    if out is not None:
+        new_file(out)
     settings, warnings = replayed.settings(suite, engine, subject)
     settings = for_floor(settings)
     say = Progress()

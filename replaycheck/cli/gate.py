@@ -1,4 +1,4 @@
-"""``replaycheck gate``: judge a saved run again."""
+"""``replaycheck gate``: judge a saved run again, by other gate files if any are given."""
 
 from __future__ import annotations
 

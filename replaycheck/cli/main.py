@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import sys
 import tempfile
 import traceback
@@ -19,6 +20,7 @@ import click
 from replaycheck import __version__
 from replaycheck.cli.lazy import LazyGroup, Verb
 from replaycheck.errors import ExitCode, InternalError, ReplayCheckError
+from replaycheck.names import did_you_mean
 from replaycheck.text import printable
 
 __all__ = ["VERBS", "invoke", "main"]
@@ -67,7 +69,10 @@ def main() -> NoReturn:
         if isinstance(stream, io.TextIOWrapper):
             # A terminal without Unicode shows escapes; without this, printing would fail and look like our bug.
             stream.reconfigure(errors="backslashreplace")
-    sys.exit(invoke(sys.argv[1:]))
+    code = invoke(sys.argv[1:])
+    if code == ExitCode.INTERRUPTED:
+        _end_at_once_if_told_again()
+    sys.exit(code)
 
 
 def invoke(args: Sequence[str]) -> int:
@@ -76,7 +81,7 @@ def invoke(args: Sequence[str]) -> int:
         code = _run(list(args))
         sys.stdout.flush()
     except click.ClickException as error:
-        error.show()
+        _with_nearest(error).show()
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
         _say("interrupted; what was written so far is kept")
@@ -94,6 +99,12 @@ def invoke(args: Sequence[str]) -> int:
     return code
 
 
+def _end_at_once_if_told_again() -> None:
+    """While Python waits for its threads, a second Ctrl-C would print a traceback; `timeout` sends two signals at once."""
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, lambda number, frame: os._exit(ExitCode.INTERRUPTED))
+
+
 def _run(args: list[str]) -> int:
     # Not cli.main(): it would turn a broken pipe into exit code 1, which means that a gate failed.
     try:
@@ -101,6 +112,16 @@ def _run(args: list[str]) -> int:
             return int(cli.invoke(context) or 0)
     except click.exceptions.Exit as exit_:
         return exit_.exit_code
+
+
+def _with_nearest(error: click.ClickException) -> click.ClickException:
+    """A misspelt option in our words: click names up to three others that are hardly alike."""
+    if not isinstance(error, click.NoSuchOption) or error.ctx is None:
+        return error
+    known = [name for each in error.ctx.command.get_params(error.ctx) for name in (*each.opts, *each.secondary_opts)]
+    meant = did_you_mean(error.option_name, [name for name in known if name.startswith("-")])
+    said = f"{error.option_name!r} is no option{meant}; `{error.ctx.command_path} --help` lists all"
+    return click.UsageError(said, error.ctx)
 
 
 def _say(text: str) -> None:

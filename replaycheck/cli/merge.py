@@ -1,4 +1,4 @@
-"""``replaycheck merge``: join the shards of a run."""
+"""``replaycheck merge``: join the shards of a run into one, judge it and write its report."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from replaycheck.cli.lazy import VerbGroup
 from replaycheck.cli import groups, options
 from replaycheck.cli.progress import Progress
 from replaycheck.errors import EngineEnvironmentError, ExitCode, UsageError
@@ -15,7 +16,7 @@ __all__ = ["command"]
 _FOLDER = click.Path(path_type=Path)
 
 
-@click.group(epilog=options.example("replaycheck model card"))
+@click.group(cls=VerbGroup, epilog=options.example("replaycheck model card"))
 def command() -> None:
     """Show a model's card, export it, hold engines against it, or train the model that ships."""
 
@@ -132,9 +133,7 @@ def export(as_format: str, model: Path | None, architectures: tuple[str, ...], s
     from replaycheck.assets import model_dir
     from replaycheck.model.gguf_export import export_gguf
 
-    if out.exists():
-        raise UsageError(f"{str(out)!r} exists; give --out another file")
-    export_gguf(model or model_dir(None), out)
+    export_gguf(model or model_dir(None), new_file(out))
     click.echo(f"{out}")
     return 0
 
@@ -155,10 +154,10 @@ def golden(model: Path | None, out: Path | None, check: bool) -> int:
 
     if (out is None) is not check:
         raise UsageError("give --out FILE to write them, or --check to compare; not both")
+    if out is not None:
+        new_file(out)
     made = compute(model or model_dir(None), golden_groups())
     if out is not None:
-        if out.exists():
-            raise UsageError(f"{str(out)!r} exists; give --out another file")
         write_golden(out, made)
         click.echo(f"{out}")
         return 0

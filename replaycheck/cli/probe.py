@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from replaycheck.autotuning import PROBED
+from replaycheck.cli.lazy import VerbGroup
 from replaycheck.cli import options
 from replaycheck.errors import ExitCode
 
@@ -19,6 +20,7 @@ __all__ = ["command"]
 
 
 @click.group(
+    cls=VerbGroup,
     epilog=options.example(
         "replaycheck probe kernels", "replaycheck probe state --json", "replaycheck probe architectures"
     )

@@ -1,4 +1,4 @@
-"""``replaycheck run``: the main job."""
+"""``replaycheck run``, the main job: replay a suite under its arms, compare, judge, report."""
 
 from __future__ import annotations
 

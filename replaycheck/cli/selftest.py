@@ -9,6 +9,7 @@ import click
 from replaycheck.cli import options
 from replaycheck.cli.progress import Progress
 from replaycheck.errors import ExitCode, UsageError
+from replaycheck.files import new_folder
 
 __all__ = ["command"]
 
@@ -51,6 +52,8 @@ def command(
         raise UsageError(
             "--gates admits files and --fault plants faults in the matrix, which has gates of its own; give one"
         )
+    if out is not None:
+        new_folder(out)
     from replaycheck.selftest.run import Asked, selftest
 
     say = Progress()

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import click
 
+from replaycheck.cli.lazy import VerbGroup
 from replaycheck.cli import groups, options
 from replaycheck.errors import ExitCode
 
 __all__ = ["command"]
 
 
-@click.group(epilog=options.example("replaycheck subject check null"))
+@click.group(cls=VerbGroup, epilog=options.example("replaycheck subject check null"))
 def command() -> None:
     """Check that a subject of yours can be run."""
 

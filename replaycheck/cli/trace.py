@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from replaycheck import assets
+from replaycheck.cli.lazy import VerbGroup
 from replaycheck.cli.options import emit_json, example, json_option
 from replaycheck.cli.trace_export import command as export
 from replaycheck.cli.trace_import import command as import_
@@ -27,7 +28,7 @@ __all__ = ["command"]
 _SHOWN_PROBLEMS = 20
 
 
-@click.group("trace", epilog=example("replaycheck trace show suite:quick"))
+@click.group("trace", cls=VerbGroup, epilog=example("replaycheck trace show suite:quick"))
 def command() -> None:
     """List, show, count, validate and make traces."""
 

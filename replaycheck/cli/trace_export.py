@@ -1,4 +1,4 @@
-"""``replaycheck trace export``: traces for other tools."""
+"""``replaycheck trace export``: traces for other tools, with what their formats can't hold."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import click
 
 from replaycheck.cli.options import emit_json, example, json_option
 from replaycheck.errors import UsageError
+from replaycheck.files import new_file
 
 __all__ = ["command"]
 
@@ -32,6 +33,7 @@ def command(source: str, name: str, out: Path, as_json: bool) -> None:
     (path,) = find_traces([source])
     if out.exists() and out.samefile(path):
         raise UsageError(f"--out {str(out)!r} is the file to export; give another file")
+    new_file(out)
     count, log = export(each_group(path), name, out)
     if as_json:
         lost = {key: value for key, value in log.record().items() if key != "drift"}

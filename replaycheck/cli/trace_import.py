@@ -8,6 +8,7 @@ import click
 
 from replaycheck.cli.options import emit_json, example, json_option
 from replaycheck.errors import UsageError
+from replaycheck.files import new_file
 from replaycheck.text import printable
 from replaycheck.traces.importers.registry import AUTO, BUILT_IN, GROUP
 
@@ -76,6 +77,7 @@ def command(
 
     if any(out.exists() and path.exists() and out.samefile(path) for path in files):
         raise UsageError(f"--out {str(out)!r} is one of the files to import; give another file")
+    new_file(out)
     context = Context(Options(scale, max_tokens, max_traces, group_size, anonymise, tails))
     chosen = choose(name, files)
     if not as_json:

@@ -9,6 +9,7 @@ import click
 from replaycheck.cli.options import emit_json, example, json_option, model_option, seed_option
 from replaycheck.cli.progress import Progress
 from replaycheck.errors import ExitCode, UsageError
+from replaycheck.files import new_file
 from replaycheck.traces.suite import find_traces
 
 __all__ = ["synth"]
@@ -74,11 +75,7 @@ def _refuse(mode: str, given: dict[str, object | None]) -> None:
 def _fresh(out: Path | None) -> Path:
     if out is None:
         raise UsageError("no --out FILE was given; name the file to write")
-    if out.exists():
-        raise UsageError(f"--out {str(out)!r} is there already; name another file, or remove it first")
-    if not out.parent.is_dir():
-        raise UsageError(f"--out {str(out)!r}: there is no folder {str(out.parent)!r}; make it first")
-    return out
+    return new_file(out)
 
 
 def _suite(

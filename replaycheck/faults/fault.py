@@ -1,4 +1,4 @@
-"""What a seeded fault is, and how a name becomes one."""
+"""What a seeded fault is (a function that spoils a plan, a recipe, weights, a kernel …), and how a name becomes one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A floor as lines of text, for a terminal."""
+"""A floor as lines of text, for a terminal: a row a measure, then what an F_run of 0 means."""
 
 from __future__ import annotations
 

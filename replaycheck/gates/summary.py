@@ -1,4 +1,4 @@
-"""Verdicts counted, and the one exit code of a run."""
+"""Verdicts counted, and the one exit code of a run (docs/ci.md, Exit codes)."""
 
 from __future__ import annotations
 

@@ -20,6 +20,7 @@ from replaycheck.report.saved import load as load_saved
 from replaycheck.report.verdict import answer
 from replaycheck.schema.environment import Environment
 from replaycheck.schema.result import Result
+from replaycheck.schema.tables import MEANINGS, TABLES
 
 from .shown import Cells, Compared, Gates, Judged, Verdict
 
@@ -28,7 +29,7 @@ __all__ = ["LoadedRun"]
 
 @dataclass(frozen=True)
 class LoadedRun:
-    """One run directory. docs/reference/files.md has the columns of each table, with units.
+    """One run directory. :meth:`columns` says what the columns of a table mean, with units.
 
     The four tables are :class:`pandas.DataFrame`, rows in key order, strings decoded, nullable integers as ``Int32``.
     """
@@ -74,6 +75,17 @@ class LoadedRun:
     def divergences(self) -> pd.DataFrame:
         """Where the two arms of a cell part or that they don't (``censored``), a row for each kind and branch."""
         return read_table(self.saved.run, "divergences")
+
+    def columns(self, table: str) -> pd.DataFrame:
+        """What the columns of a table mean, with units and when they are null: column, type, meaning.
+
+        ``table``: observations, pairs, restores or divergences; for another one :class:`replaycheck.errors.UsageError`.
+        """
+        self._known("table", table, list(TABLES))
+        kinds = [str(kind) for kind in TABLES[table].types]
+        shown = ["string" if kind.startswith("dictionary") else kind for kind in kinds]
+        rows = zip(TABLES[table].names, shown, MEANINGS[table].values(), strict=True)
+        return pd.DataFrame(rows, columns=["column", "type", "meaning"])
 
     @property
     def verdict(self) -> Verdict:

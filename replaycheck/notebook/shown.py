@@ -210,7 +210,7 @@ class Compared:
         return pd.DataFrame(rows, columns=["arm", "positions", "bits_differ", "p99", "max", "flips"])
 
     def _repr_html_(self) -> str:
-        other = [(name, left, right) for name, (left, right) in self.record.environment.items()]
+        other = [(name, left or "none", right or "none") for name, (left, right) in self.record.environment.items()]
         said = "different in" if other else "the same"
         differ = table(("environment", "A", "B"), other) if other else ""
         names = ("arm", "positions", "bits_differ", "p99", "max", "flips")

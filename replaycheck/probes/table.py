@@ -141,7 +141,6 @@ def probe_table(
 
 def _rows(jobs: Sequence[Job], request: Request, recording: Path | None, say: Say) -> list[tuple[Job, list[Timed]]]:
     """In the order of the jobs. Chunk kernels, which take longest to compile, begin first."""
-
     begin = monotonic()
 
     def work(job: Job) -> list[Timed]:

@@ -1,4 +1,4 @@
-"""A cell with the time it took."""
+"""A cell with the time it took, as a line that a child process prints and its parent reads."""
 
 from __future__ import annotations
 

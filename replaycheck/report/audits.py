@@ -34,6 +34,8 @@ class AuditRow:
 
 @dataclass(frozen=True)
 class AuditTable:
+    """What the audit of stored states saw, a row an arm and place."""
+
     headings: tuple[tuple[str, str], ...]  # two lines each
     rows: tuple[AuditRow, ...]
 
@@ -75,7 +77,7 @@ def _row(pool: PoolDtype, label: str, of: Sequence[AuditResult], columns: Sequen
     shares = number(low) if low == high else f"{number(low)} to {number(high)}"
     counts = tuple(_count(pool, of, those) for *_, those in columns)
     summed = any(len(those) > 1 for *_, those in columns)
-    return AuditRow(pool.value, label, shares, counts, _where(pool, of, columns) if summed else "")
+    return AuditRow(str(pool), label, shares, counts, _where(pool, of, columns) if summed else "")
 
 
 def _where(pool: PoolDtype, of: Iterable[AuditResult], columns: Sequence[Column]) -> str:

@@ -1,4 +1,4 @@
-"""The table of ``sweep`` as text."""
+"""The table of ``sweep`` as text: what each interval and pool costs, and what it changes."""
 
 from __future__ import annotations
 

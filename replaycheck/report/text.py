@@ -1,4 +1,4 @@
-"""Numbers as a reader should see them."""
+"""Numbers as a reader should see them: few digits, thousands parted, words for what isn't finite."""
 
 from __future__ import annotations
 

@@ -20,6 +20,8 @@ PAD = 0
 
 
 class RowKind(StrEnum):
+    """How a row is computed: many tokens of a prompt, one of an answer, or a window of drafts."""
+
     PREFILL = "prefill"
     DECODE = "decode"
     VERIFY = "verify"
@@ -44,6 +46,8 @@ class Source(StrEnum):
 
 
 class CopyReason(StrEnum):
+    """What a copy between slots is for."""
+
     RESTORE = "restore"
     FORK = "fork"
     ROLLBACK = "rollback"

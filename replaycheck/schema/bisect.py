@@ -1,4 +1,4 @@
-"""What ``replaycheck bisect RUN --json`` prints."""
+"""What ``replaycheck bisect RUN --json`` prints: the failing cell, how small it became, and the command that shows it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""state.json: what ``probe state`` found, one row an operation on states. No path or time in it."""
+"""What ``probe state --json`` prints, one row an operation on states. No path or time in it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class StateRow(Record):
 
 
 class StateTable(Record):
-    """The whole of state.json."""
+    """All that it prints."""
 
     schema_version: Literal[1] = 1
     device: str

@@ -26,7 +26,7 @@ SUBJECTS: Mapping[str, str] = MappingProxyType(
     {
         "null": "replaycheck.subjects.null:factory",
         "transformers": "replaycheck.subjects.transformers.subject:factory",
-        "llamacpp": "replaycheck.subjects.server.llamacpp:factory",
+        "llamacpp": "replaycheck.subjects.server.llamacpp.factory:factory",
         "vllm": "replaycheck.subjects.server.vllm:factory",
         "sglang": "replaycheck.subjects.server.sglang:factory",
         "openai": "replaycheck.subjects.server.openai:factory",

@@ -54,7 +54,7 @@ class Description:
         states: whether its recordings hold the states that restores gave back.
         compilers: the arms that it can run. ``split`` is one if it can cut its prefill where warm's history was cut.
         policy: what its own cache stores and hits, if it decides that itself; None: it does what the suite says.
-        pool: dtype of its states, if it is seen. asked: the one that it was asked for, if any; it names arms where none is seen.
+        pool: dtype of its states, if it is seen. asked: the one asked for, if any; it names arms where none is seen.
         wholes: whether a cold answer can be scored in one prefill as well, which is another legitimate computation.
         batches: whether several requests can be in flight at once: a cold arm (repeat 1) for the floor, and a warm one
             (repeat 1) that is held against warm. budget: tokens of a prefill step for a cold arm that is cut there; 0: none.

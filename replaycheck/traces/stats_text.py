@@ -1,4 +1,4 @@
-"""The statistics of traces as lines for the terminal."""
+"""The statistics of traces as lines for the terminal: what ``trace stats`` prints."""
 
 from __future__ import annotations
 

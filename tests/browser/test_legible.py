@@ -16,6 +16,10 @@ OPEN_ALL = "document.querySelectorAll('details').forEach(part => part.open = tru
 PAPER = 703
 """Pixels of A4 between margins of 12 mm."""
 
+# Tables that paper would cut off.
+WIDE = """paper => [...document.querySelectorAll('table')].filter(e => e.offsetWidth > paper).map(e =>
+    e.closest('section').id + ': ' + e.offsetWidth)"""
+
 # Of each drawing: its smallest text in pixels, and texts that stick out of it.
 DRAWN = """() => [...document.querySelectorAll('figure svg')].map(svg => {
     const box = svg.getBoundingClientRect(), scale = box.width / svg.viewBox.baseVal.width;
@@ -77,6 +81,7 @@ def test_paper_shows_what_is_folded_and_no_tools(browser: Any, reports: dict[str
             page.evaluate("[...document.querySelectorAll('.sorter')].map(e => getComputedStyle(e).display)")
         ) <= {"contents"}
         assert all(drawing["right"] <= PAPER and not drawing["cut"] for drawing in page.evaluate(DRAWN))
+        assert page.evaluate(WIDE, PAPER) == []
 
 
 def test_after_printing_the_page_is_folded_as_before(browser: Any, reports: dict[str, Path]) -> None:

@@ -21,7 +21,7 @@ from replaycheck.schema.sweep import Difference, Sweep, SweepRow
 from replaycheck.selftest.matrix import Found, control_rows, fault_rows
 from tests.report.conftest import ENVIRONMENT
 
-from .test_legible import CONTRAST, DRAWN, OPEN_ALL, PAPER
+from .test_legible import CONTRAST, DRAWN, OPEN_ALL, PAPER, WIDE
 from .test_report_page import ESCAPED, OVERFLOW, WIDTHS, opened
 
 LONG = "an_error_with_a_very_long_name_that_has_no_space_in_it: " * 3
@@ -156,7 +156,7 @@ def test_paper_holds_all_of_it(browser: Any, pages: dict[str, Path], name: str) 
         page.emulate_media(media="print")
         for folded in page.locator("details > :not(summary)").all():
             assert folded.bounding_box()["height"] > 0
-        assert page.evaluate("Math.max(...[...document.querySelectorAll('table')].map(e => e.offsetWidth))") <= PAPER
+        assert page.evaluate(WIDE, PAPER) == []
 
 
 def test_a_program_is_shown_line_by_line(browser: Any, pages: dict[str, Path]) -> None:

@@ -28,6 +28,21 @@ def test_tables_are_frames_with_the_columns_of_the_contract(good: LoadedRun, nam
     assert len(frame) > 0
 
 
+@pytest.mark.parametrize("name", TABLES)
+def test_columns_say_what_they_mean(good: LoadedRun, name: str) -> None:
+    found = good.columns(name)
+    assert list(found["column"]) == list(getattr(good, name).columns)
+    assert found["meaning"].str.len().min() > 2 and not found["type"].str.contains("dictionary").any()
+
+
+def test_an_unknown_table_is_named(good: LoadedRun) -> None:
+    assert (
+        good.columns("pairs").set_index("column").loc["dlogp", "meaning"].startswith("nat, candidate minus reference")
+    )
+    with pytest.raises(UsageError, match="has no table 'pair' .did you mean 'pairs'"):
+        good.columns("pair")
+
+
 def test_a_table_is_read_when_it_is_asked_for(folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
     monkeypatch.setattr("replaycheck.notebook.run.read_table", lambda run, table: asked.append(table) or pd.DataFrame())

@@ -7,6 +7,7 @@ from itertools import product
 import pytest
 
 from replaycheck.report.audits import MOST, audit_table
+from replaycheck.schema.arm import PoolDtype
 from replaycheck.schema.result import AuditResult, Result
 
 from .test_figures import result
@@ -22,7 +23,7 @@ def audited(layers: int, heads: int, pool: str = "fp32", bad: frozenset[tuple[in
         )
         for layer, head in product(range(layers), range(heads))
     )  # fmt: skip
-    return of.model_copy(update={"audits": audits, "arms": (arm.model_copy(update={"pool": pool}),)})
+    return of.model_copy(update={"audits": audits, "arms": (arm.model_copy(update={"pool": PoolDtype(pool)}),)})
 
 
 def test_a_small_model_has_a_column_a_layer_and_head() -> None:

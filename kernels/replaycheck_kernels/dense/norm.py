@@ -1,4 +1,4 @@
-"""RMS norms over the last axis, with one rounding at the end."""
+"""RMS norms over the last axis, plain and gated: computed in fp32, with one rounding at the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From what a user writes after ``--kernels`` to a provider."""
+"""From what a user writes after ``--kernels`` to a provider: a name of ours, an entry point's, or ``pkg.mod:factory``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small cells that several faults share."""
+"""Small cells that several faults share: the group, the cache and the events in which a fault shows first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Precision: F1 to F16, and reports of lost bits."""
+"""Precision: F1 to F16, and reports of lost bits. Each says where it rounds, and what shows that it did."""
 
 from __future__ import annotations
 

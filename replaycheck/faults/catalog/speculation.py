@@ -1,4 +1,4 @@
-"""Speculation: F47 to F62, and reports of wrong rollbacks."""
+"""Speculation: F47 to F62, and reports of wrong rollbacks. Each says which plan or state it spoils."""
 
 from __future__ import annotations
 

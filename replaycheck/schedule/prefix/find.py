@@ -1,4 +1,4 @@
-"""The cache that a policy names."""
+"""The cache that a policy names, as an empty one."""
 
 from __future__ import annotations
 

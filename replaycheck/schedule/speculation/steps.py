@@ -7,6 +7,8 @@ from enum import StrEnum
 
 
 class Memory(StrEnum):
+    """Where a slot lies: in the pool, or in a window's scratch."""
+
     POOL = "pool"
     SCRATCH = "scratch"
 

@@ -1,4 +1,4 @@
-"""A rank's part of weights and states, as its plan cuts them."""
+"""A rank's part of weights and states, as its plan cuts them, and the whole again from all ranks' parts."""
 
 from __future__ import annotations
 

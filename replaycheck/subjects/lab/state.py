@@ -1,4 +1,4 @@
-"""The state of one sequence: what a slot holds."""
+"""The state of one sequence, which is what a slot holds: a convolution and a temporal state a recurrent layer."""
 
 from __future__ import annotations
 

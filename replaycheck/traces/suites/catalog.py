@@ -54,7 +54,8 @@ def suite_source(name: str) -> SuiteSource:
     """The suite of that name. Raises :class:`UsageError`."""
     if name not in SUITES:
         raise UsageError(
-            f"--suite {name!r} is unknown{did_you_mean(name, SUITES)}; suites that can be made are {choices(SUITES)}; name one"
+            f"--suite {name!r} is unknown{did_you_mean(name, SUITES)}; "
+            f"suites that can be made are {choices(SUITES)}; name one"
         )
     return SUITES[name]
 

@@ -82,4 +82,6 @@ def _spoilt(answer: Json, wire: WireFaults) -> Json:
             each["top_logprobs"] = [best | {"logprob": value} for best in each["top_logprobs"]]
     if wire.fewer:
         answer["completion_probabilities"] = []
+    if wire.other_prompt:
+        answer["timings"]["prompt_n"] += 1
     return answer

@@ -1,6 +1,6 @@
 """Every way in which a server breaks, between us and the real one. Other adapters: tests/subjects/server/test_breaks.py.
 
-It has no list of choices that could be out of order, and its answers don't repeat the prompt.
+It has no list of choices that could be out of order. Its answers don't repeat the prompt, but count its tokens.
 """
 
 from __future__ import annotations
@@ -76,6 +76,7 @@ def broken(run: Run, serve: Serve, monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         (WireFaults(stalls=3.0), "no answer for 1 s"),
         (WireFaults(truncates=True), "the connection broke"),
         (WireFaults(status=500), 'error 500: {"error": "it is broken"}'),
+        (WireFaults(other_prompt=True), "this is the answer to another prompt"),
         (WireFaults(positive=True), "can't be above 0"),
         (WireFaults(version="b99999"), "its version changed in mid-run, from "),
         (WireFaults(not_json=True), "isn't JSON"),

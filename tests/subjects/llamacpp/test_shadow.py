@@ -92,8 +92,8 @@ def test_hits_of_any_history_are_predicted_exactly(
     options: Mapping[str, Any], tiny: Callable[[str], Path], tmp_path: Path
 ) -> None:
     values = {**DEFAULTS, **options}
-    with LlamaServer(ServerOptions(tiny("mamba"), {**values, "slot-save-path": f"{tmp_path}/"})) as server:
-        both = Both(server.url, Shadow(rules("mamba", values)))
+    with LlamaServer(ServerOptions(tiny("mamba2"), {**values, "slot-save-path": f"{tmp_path}/"})) as server:
+        both = Both(server.url, Shadow(rules("mamba2", values)))
 
         # One server for all examples: what earlier ones left in the host cache is part of the test.
         @settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))

@@ -1,4 +1,4 @@
-"""What the launchers refuse, with the reason."""
+"""What the launchers refuse before a kernel starts: recipes and layouts that would silently run as others."""
 
 from __future__ import annotations
 

@@ -74,10 +74,12 @@ class LlamaServer:
 
     @property
     def running(self) -> bool:
+        """Whether its process lives."""
         return self._process.poll() is None
 
     @property
     def log(self) -> str:
+        """What it has printed so far."""
         self._log.seek(0)
         return self._log.read().decode("utf-8", "replace")
 

@@ -82,7 +82,7 @@ class ServerOptions:
     values: Mapping[str, Value] = field(default_factory=dict)
 
     def plain(self) -> dict[str, Value]:
-        """For JSON; names are checked."""
+        """For JSON. Raises UsageError for a name that the server doesn't know."""
         unknown = [name for name in self.values if name not in OPTIONS]
         if unknown:
             raise UsageError(

@@ -116,12 +116,25 @@ class Wire:
         path = PATHS[self.route]
         answer = self.client.post(path, {**body, **fields})
         try:
-            return _native(answer) if self.route == "native" else _openai(answer)
+            found = _native(answer) if self.route == "native" else _openai(answer)
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
             raise ServerFault(
                 f"POST {self.client.url}{path}: the answer lacks what llama.cpp's server says "
                 f"({type(error).__name__}: {error}); is it one, and of build 11434 or later?"
             ) from None
+        if self.route != "chat":
+            self._of(prompt, found, path)
+        return found
+
+    def _of(self, prompt: Sequence[int], found: Completion, path: str) -> None:
+        """What it read and what it had cached make up the prompt, or it answers another one. Chats are its own template's."""
+        if found.computed is None or found.cached is None or found.truncated:
+            return
+        if found.computed + found.cached != len(prompt):
+            raise ServerFault(
+                f"POST {self.client.url}{path}: it counts {found.cached} cached and {found.computed} computed tokens, and was "
+                f"sent {len(prompt)}: this is the answer to another prompt"
+            )
 
     def _asked(self, prompt: Sequence[int], new: int) -> dict[str, Any]:
         if self.route == "chat":

@@ -1,4 +1,4 @@
-"""The archetypes by name, in the order of their numbers."""
+"""The archetypes by name, in the order of their numbers: the one list of them."""
 
 from __future__ import annotations
 
