@@ -135,8 +135,19 @@ def _ours_on_cuda() -> str:
     registry = importlib.import_module("replaycheck_kernels.registry")
     if registry.UNAVAILABLE:
         names, why = ", ".join(sorted(registry.UNAVAILABLE)), next(iter(registry.UNAVAILABLE.values()))
-        raise _MissingError(f"{names}: {why}")
+        raise _MissingError(f"{names}: {_without_gpu() or why}")
     return f"in Triton {metadata.version('triton')}"
+
+
+def _without_gpu() -> str:
+    """Why Triton's kernels can't run though it is installed; empty if it isn't, or there is a GPU."""
+    if find_spec("triton") is None:
+        return ""
+    try:
+        _cuda()
+    except _MissingError as error:
+        return f"Triton {metadata.version('triton')} is there, but {error}"
+    return ""
 
 
 def _provider(name: str) -> str:

@@ -11,7 +11,7 @@ from typing import IO
 
 from replaycheck.errors import UsageError
 
-__all__ = ["atomic_file", "new_file", "new_folder", "write_atomically"]
+__all__ = ["atomic_file", "made_folder", "new_file", "new_folder", "write_atomically"]
 
 
 def new_file(path: Path) -> Path:
@@ -23,6 +23,15 @@ def new_file(path: Path) -> Path:
         raise UsageError(f"--out {str(path)!r} is there already; name another file, or remove it first")
     if not path.parent.is_dir():
         raise UsageError(f"--out {str(path)!r}: there is no folder {str(path.parent)!r}; make it first")
+    return path
+
+
+def made_folder(path: Path) -> Path:
+    """``path``, made with the folders above it if it isn't there. Raises :class:`UsageError` if it can't be."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{str(path)!r} can't be made ({error.strerror}); give --out a folder that can") from None
     return path
 
 

@@ -33,7 +33,7 @@ def read_json(path: Path, kind: type[AnyRecord], advice: str) -> AnyRecord:
     try:
         return kind.model_validate_json(_bounded(path))
     except ValidationError as error:
-        raise UsageError(f"{str(path)!r} isn't a valid record: {next(problems(error, advice))}") from None
+        raise UsageError(f"{str(path)!r} isn't a valid record: {next(problems(error, advice, kind))}") from None
 
 
 def _bounded(path: Path) -> bytes:

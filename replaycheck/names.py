@@ -48,13 +48,14 @@ def nearest(given: str, known: Iterable[str]) -> tuple[str, ...]:
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:
-    """``" (did you mean 'run'?)"``, to put behind what isn't known; nothing if no known name is like it.
+    """``" (did you mean 'run'?)"``, to put behind what isn't known; nothing if no known name is like it, or each is.
 
     >>> did_you_mean("rnu", ["run", "gate"])
     " (did you mean 'run'?)"
     """
-    found = nearest(given, tuple(known))
-    return f" (did you mean {choices(found)}?)" if found else ""
+    names = tuple(known)
+    found = nearest(given, names)
+    return f" (did you mean {choices(found)}?)" if found and len(found) < max(2, len(names)) else ""
 
 
 def all_of(known: Iterable[str], listed_by: str) -> str:

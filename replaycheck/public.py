@@ -83,7 +83,7 @@ PUBLIC = (
     Surface("replaycheck.faults.signature", ("Conv", "Grid", "Onset", "Signature", "State"), "what a fault shows"),
     Surface(
         "replaycheck.traces.importers",
-        ("Context", "DraftGroup", "Head", "Importer", "Message", "SourceFile", "Thread"),
+        ("Context", "DraftGroup", "Head", "Importer", "Message", "Options", "SourceFile", "Thread"),
         "read a trace format of your own",
     ),
     Surface("replaycheck.stats.estimate", ("Estimated",), "a number with its evidence"),

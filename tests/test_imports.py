@@ -15,7 +15,7 @@ HEAVY = {"torch", "pandas", "pyarrow", "pydantic", "matplotlib", "numpy", "scipy
 
 
 def _python(*args: str) -> str:
-    paths = f"import sys; sys.path[:0] = [{str(ROOT)!r}, {str(ROOT / 'kernels')!r}]; "
+    paths = f"import sys; sys.path[:0] = [{str(ROOT)!r}, {str(ROOT / 'kernels')!r}]\n"
     done = subprocess.run(
         [sys.executable, "-c", paths + args[0], *args[1:]], capture_output=True, text=True, check=True
     )
@@ -47,6 +47,22 @@ def test_help_loads_nothing_heavy() -> None:
     code = "import json, replaycheck.cli.main as m; m.invoke(['--help']); print(json.dumps(list(sys.modules)))"
     loaded = json.loads(_python(code).splitlines()[-1])
     assert HEAVY.isdisjoint(name.partition(".")[0] for name in loaded)
+
+
+def test_help_of_every_verb_loads_nothing_heavy_but_the_schemas() -> None:
+    code = (
+        "import click, json\n"
+        "from replaycheck.cli.main import cli\n"
+        "def walk(command, name, parent=None):\n"
+        "    context = click.Context(command, info_name=name, parent=parent)\n"
+        "    command.get_help(context)\n"
+        "    for each in command.list_commands(context) if isinstance(command, click.Group) else ():\n"
+        "        walk(command.get_command(context, each), each, context)\n"
+        "walk(cli, 'replaycheck')\n"
+        "print(json.dumps(list(sys.modules)))\n"
+    )
+    loaded = {name.partition(".")[0] for name in json.loads(_python(code))}
+    assert loaded & HEAVY <= {"pydantic"}
 
 
 def test_reading_traces_needs_no_torch() -> None:

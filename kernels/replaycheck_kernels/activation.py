@@ -41,7 +41,7 @@ def padded(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
 
 
 def softplus(y: Tensor) -> Tensor:
-    """log(1 + e^y), linear above the cut."""
+    """log(1 + e^y) of y [...], linear above the cut."""
     return torch.where(y > SOFTPLUS_CUT, y, torch.log1p(torch.exp(y.clamp(max=SOFTPLUS_CUT))))
 
 
@@ -79,7 +79,7 @@ def activate_beta(b: Tensor, precision: Precision, recipe: Recipe) -> Tensor:
 
 
 def l2_normalise(x: Tensor, form: str, precision: Precision, recipe: Recipe) -> Tensor:
-    """x / sqrt(Σx² + 1e-6) over the last axis: divided by the root, or times 1/root or rsqrt (see ``Recipe.norm``).
+    """x [..., K] / sqrt(Σx² + 1e-6) over the last axis: divided by the root, or times 1/root or rsqrt (see ``Recipe.norm``).
 
     On the CPU 1/root and rsqrt differ in the last bit of 13 % of random fp32 values (measured).
     """

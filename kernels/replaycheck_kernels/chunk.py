@@ -159,7 +159,7 @@ def intra_chunk(inputs: KdaInputs, chunks: ChunkMap, recipe: Recipe) -> Intra:
 
 
 def state_pass(intra: Intra, chunks: ChunkMap, initial: Tensor, recipe: Recipe) -> Pass:
-    """Steps 4 and 5. Sequences advance together, chunk by chunk; those that are over drop out."""
+    """Steps 4 and 5 from states [R, HV, V, K]. Sequences advance together, chunk by chunk; those that are over drop out."""
 
     def keep(y: Tensor, precision: Precision) -> Tensor:
         return round_to(y, precision, recipe.rounding)
@@ -193,7 +193,7 @@ def _outputs(intra: Intra, rows: list[int], operand: Tensor, v_new: Tensor) -> T
 
 
 def forward(inputs: KdaInputs, initial: Tensor, snapshots: Sequence[SnapshotRow], recipe: Recipe) -> KdaOutput:
-    """Run the chunk form on packed sequences. See :class:`StateKernel` for the contract."""
+    """Run the chunk form on packed sequences from states [R, HV, V, K]. See :class:`StateKernel` for the contract."""
     chunks = chunk_map(inputs, recipe)
     done = state_pass(intra_chunk(inputs, chunks, recipe), chunks, initial, recipe)
     taken = [_snapshot(row, done, chunks, recipe) for row in snapshots]

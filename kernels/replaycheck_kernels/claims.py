@@ -107,7 +107,7 @@ def _tf32(recipe: Recipe) -> list[tuple[str, Recipe]]:
 
 
 def computed(x: KdaInputs, initial: Tensor, recipe: Recipe, form: str) -> dict[str, Tensor]:
-    """What the emulator of that form computes, in order; the recurrent form has outputs and final states only."""
+    """What the emulator of a form computes from states [R, HV, V, K], in order; recurrent: outputs and final states."""
     if form == "chunk":
         return intermediates(x, initial, recipe)
     found = RECURRENT_TORCH(x, initial, (), recipe)

@@ -108,7 +108,7 @@ class UlpDifference(NamedTuple):
 
 
 def compare_intermediate(claimed: Tensor, found: Tensor, precision: Precision) -> UlpDifference:
-    """How far two tensors are apart, in units in the last place of ``precision`` at the larger magnitude.
+    """How far two tensors [...] of one shape are apart, in units in the last place of ``precision`` at the larger magnitude.
 
     NaN equals NaN, infinity its like; either against anything else is infinitely far.
 

@@ -24,7 +24,7 @@ none comes near: 108 from the first token, 58 from the middle, 87 from the shift
 
 
 def exponential(x: Tensor, recipe: Recipe) -> Tensor:
-    """2^x or e^x: cumulative decays are kept in the unit of the recipe's base.
+    """2^x or e^x of x [...]: cumulative decays are kept in the unit of the recipe's base.
 
     With one decay a head (last axis 1) a slice isn't a multiple of the vector width, so it is padded: see ``padded``.
     """

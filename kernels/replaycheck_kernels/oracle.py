@@ -72,3 +72,4 @@ def forward(inputs: KdaInputs, initial: Tensor, snapshots: Sequence[SnapshotRow]
 
 
 ORACLE_KERNEL = StateKernel("ours/oracle", "recurrent", frozenset(SnapshotSource), None, forward)
+"""The float64 oracle as a kernel: any recipe, every snapshot source; slow, and what the others are held against."""

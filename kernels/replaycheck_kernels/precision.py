@@ -61,7 +61,7 @@ def _mask_low_bits(x: Tensor, bits: int, rounding: Rounding) -> Tensor:
 
 
 def round_to(x: Tensor, precision: Precision, rounding: Rounding = Rounding.NEAREST) -> Tensor:
-    """Round ``x`` to ``precision``; the result keeps the container (fp32, or fp64 for FP64).
+    """Round ``x`` [...] to ``precision``; the result keeps the container (fp32, or fp64 for FP64).
 
     Args:
         x: any shape, fp32 (fp64 when the whole recipe is FP64).
@@ -81,7 +81,7 @@ def round_to(x: Tensor, precision: Precision, rounding: Rounding = Rounding.NEAR
 
 
 def spacing(x: Tensor, precision: Precision) -> Tensor:
-    """Distance between neighbouring numbers of ``precision`` at the magnitude of x, as fp64 of x's shape.
+    """Distance between neighbouring numbers of ``precision`` at the magnitude of x [...], as fp64 of x's shape.
 
     Below the smallest normal number it stays constant. For hi-lo, whose steps vary, it is that of the 16 bits it keeps.
     """

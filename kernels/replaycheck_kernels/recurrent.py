@@ -71,7 +71,7 @@ def advance(S: Tensor, x: Activated, t: Tensor) -> tuple[Tensor, Tensor, Tensor]
 
 
 def advance_late(S: Tensor, x: Activated, t: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The same with the token's decay after its delta and its output (``decay_at = last``): a fault."""
+    """The same with the token's decay after its delta and its output (``decay_at = last``): a fault. S: [A, HV, V, K]."""
     k = x.k[t][:, :, None, :]
     u = x.beta[t][:, :, None] * (x.v[t] - (S * k).sum(-1))
     S = S + u[..., None] * k
@@ -80,7 +80,7 @@ def advance_late(S: Tensor, x: Activated, t: Tensor) -> tuple[Tensor, Tensor, Te
 
 
 def forward(inputs: KdaInputs, initial: Tensor, snapshots: Sequence[SnapshotRow], recipe: Recipe) -> KdaOutput:
-    """All sequences advance together, token by token, in torch."""
+    """All sequences advance together from states [R, HV, V, K], token by token, in torch."""
     x, points = activate(inputs, recipe), tap_points(inputs, snapshots, recipe)
     state, o, taps = initial.clone(), torch.empty_like(inputs.v), initial.new_empty((len(points), *initial.shape[1:]))
     lengths, one = inputs.lengths(), advance if recipe.decay_at == "first" else advance_late
@@ -99,3 +99,4 @@ def forward(inputs: KdaInputs, initial: Tensor, snapshots: Sequence[SnapshotRow]
 
 _SOURCES = frozenset({SnapshotSource.ACCUMULATOR, SnapshotSource.FINAL})
 RECURRENT_TORCH = StateKernel("ours/recurrent-torch", "recurrent", _SOURCES, None, forward)
+"""The recurrent form in plain torch: any recipe, on the CPU and on CUDA."""

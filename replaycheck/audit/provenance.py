@@ -26,7 +26,7 @@ _FP16_NORMAL = np.float32(2.0**-14)  # the smallest; below it fp16 has fewer bit
 
 
 def bf16_share(values: NDArray[Any], pool: PoolDtype) -> float:
-    """Share of the elements of ``values`` whose value fits bf16; NaN where fewer than 64 elements tell anything.
+    """Share of the elements of ``values`` [...] whose value fits bf16; NaN where fewer than 64 elements tell anything.
 
     ``values``: any shape, as stored or upcast exactly: fp32, or fp16. Zeros, infinities, NaN and, in an fp16 pool,
     subnormal numbers tell nothing and aren't counted.

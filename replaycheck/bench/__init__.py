@@ -13,6 +13,7 @@ state             ``bench state``: verify, commit, slot copies; ``state_calls`` 
 state_world       their tensors; ``state_graph``: no call waits for the host
 scale             ``bench scale``: whole runs at growing sizes; ``sessions`` their traces, ``context`` a token's cost
 figures, table    samples to figures; figures to text
+command           options to a record: also ``state_command``, ``scale_command``, ``kernel_subjects``
 ================  ================================================================================================
 
 Method: warm-up first, medians of several runs with lowest and highest, subjects in turn (A B A B), ratios within one

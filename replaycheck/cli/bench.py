@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from replaycheck.autotuning import BENCHED
-from replaycheck.cli.lazy import VerbGroup
 from replaycheck.cli import options
+from replaycheck.cli.lazy import VerbGroup
 
 if TYPE_CHECKING:
     from replaycheck.schema.bench import Bench
@@ -25,7 +25,7 @@ _autotune = options.autotune_option(BENCHED)
     cls=VerbGroup,
     epilog=options.example(
         "replaycheck bench run --repeats 1", "replaycheck bench kernels --device cuda --kernels ours,fla"
-    )
+    ),
 )
 def command() -> None:
     """Measure speed: whole runs against transformers, kernels against floors and other packages."""

@@ -28,6 +28,20 @@ __all__ = ["VERBS", "invoke", "main"]
 #: A program whose reader went away ends as if by SIGPIPE (13); 1 would mean that a gate failed.
 BROKEN_PIPE = 128 + 13
 
+#: What click's completion scripts set: to print the script, or to ask for words.
+COMPLETE = "_REPLAYCHECK_COMPLETE"
+
+EXIT_CODES = {
+    ExitCode.PASS: "all gates pass",
+    ExitCode.FAIL: "a gate failed",
+    ExitCode.USAGE: "usage: an option, a name or a file is wrong",
+    ExitCode.INTERNAL: "a bug of replaycheck's",
+    ExitCode.ENVIRONMENT: "environment: no GPU, a server away, a package missing",
+    ExitCode.VACUOUS: "nothing was compared, or the cache never hit",
+    ExitCode.INCONCLUSIVE: "too little evidence for a verdict",
+    ExitCode.INTERRUPTED: "interrupted; what was written is kept",
+}
+
 VERBS = {
     "run": Verb("replaycheck.cli.run", "Replay traces with and without the cache, judge, write a report."),
     "compare": Verb("replaycheck.cli.compare", "Compare two recordings position by position."),
@@ -55,8 +69,10 @@ VERBS = {
     cls=LazyGroup,
     verbs=VERBS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Exit codes: 0 all gates pass, 1 a gate failed, 2 usage, 3 our bug, 4 environment, "
-    "5 nothing was compared, 6 too little evidence, 130 interrupted. Example: replaycheck run --preset quick",
+    epilog="\b\nExit codes, the first of 3, 4, 2, 1, 5, 6 if several apply:\n"
+    + "".join(f"  {code:<5}{text}\n" for code, text in EXIT_CODES.items())
+    + "\n\b\nExample:\n  replaycheck run --preset quick\n"
+    + f'\n\b\nCompletion, in bash (or zsh, fish):\n  eval "$({COMPLETE}=bash_source replaycheck)"',
 )
 @click.version_option(__version__, prog_name="replaycheck")
 def cli() -> None:
@@ -69,6 +85,10 @@ def main() -> NoReturn:
         if isinstance(stream, io.TextIOWrapper):
             # A terminal without Unicode shows escapes; without this, printing would fail and look like our bug.
             stream.reconfigure(errors="backslashreplace")
+    if asked := os.environ.get(COMPLETE):
+        from click.shell_completion import shell_complete
+
+        sys.exit(shell_complete(cli, {}, "replaycheck", COMPLETE, asked))
     code = invoke(sys.argv[1:])
     if code == ExitCode.INTERRUPTED:
         _end_at_once_if_told_again()

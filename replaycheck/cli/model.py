@@ -6,10 +6,11 @@ from pathlib import Path
 
 import click
 
-from replaycheck.cli.lazy import VerbGroup
 from replaycheck.cli import groups, options
+from replaycheck.cli.lazy import VerbGroup
 from replaycheck.cli.progress import Progress
 from replaycheck.errors import EngineEnvironmentError, ExitCode, UsageError
+from replaycheck.files import new_file, new_folder
 
 __all__ = ["command"]
 
@@ -79,7 +80,7 @@ def train(
         return 0
     if out is None:
         raise UsageError("--out is missing; give the folder that the model is written to")
-    _require_free(out)
+    new_folder(out)
     _require(device)
     from replaycheck.model.train import TrainSettings
     from replaycheck.model.train import train as run
@@ -203,11 +204,6 @@ def verify(
     else:
         click.echo(verify_text(found))
     return {"pass": ExitCode.PASS, "fail": ExitCode.FAIL, "vacuous": ExitCode.VACUOUS}[found.verdict]
-
-
-def _require_free(out: Path) -> None:
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UsageError(f"{str(out)!r} exists and isn't an empty folder; give --out another one")
 
 
 def _require(device: str) -> None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from replaycheck.autotuning import PROBED
-from replaycheck.cli.lazy import VerbGroup
 from replaycheck.cli import options
+from replaycheck.cli.lazy import VerbGroup
 from replaycheck.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ __all__ = ["command"]
     cls=VerbGroup,
     epilog=options.example(
         "replaycheck probe kernels", "replaycheck probe state --json", "replaycheck probe architectures"
-    )
+    ),
 )
 def command() -> None:
     """Check kernels and state operations exactly, without traces."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,9 @@ from replaycheck.cli.progress import Progress
 if TYPE_CHECKING:
     from replaycheck.replay.settings import Settings
     from replaycheck.replay.stage import How
+    from replaycheck.replay.store import Run
+    from replaycheck.schema.environment import TextKind
+    from replaycheck.schema.result import Result
 
 __all__ = ["command"]
 
@@ -72,8 +76,9 @@ __all__ = ["command"]
 @click.option("--dry-run", is_flag=True, help="Print who computes what in each arm and what it will take; run nothing.")
 @click.option(
     "--calibrate/--no-calibrate",
-    default=True,
-    help="With --dry-run: replay the smallest group, to expect time and memory.",
+    default=None,
+    help="With --dry-run: replay the smallest group here, to expect time and memory, which is a tenth of the preset quick. "
+    "[default: on; off with --cluster]",
 )
 def command(
     suite: Path | None,
@@ -99,14 +104,12 @@ def command(
     budget: str | None,
     fail_fast: bool,
     dry_run: bool,
-    calibrate: bool,
+    calibrate: bool | None,
 ) -> int:
     """Replay traces with the cache off and on, compare, judge, and write a report.
 
     Without SUITE.toml and --preset, the quick preset runs: the shipped traces on the shipped model.
     """
-    from dataclasses import replace
-
     if server_options or architecture:
         return _server_options(subject, server_options, architecture, replayed.seed, out, as_json)
     from replaycheck.audit.labels import AuditMode
@@ -128,33 +131,16 @@ def command(
     if fail_fast:
         how = _watched(settings, how)
     if dry_run:
-        from replaycheck.replay.dry import dry_run as show
-
-        click.echo(show(settings, how, calibrate))
-        return 0
+        return _shown(settings, how, calibrate is not False and not (cluster and calibrate is None), say)
+    _interrupt_on_terminate()
+    if shard:
+        return _one_shard(settings, how, out, resume, say)
     from replaycheck.gates.summary import code_under
-    from replaycheck.replay.run import run_shard, run_whole
     from replaycheck.report.github_step import publish
-    from replaycheck.report.junit import crash_recorded
-    from replaycheck.report.privacy import mark_text
     from replaycheck.report.terminal import decorated, summary_text, terminal_width
     from replaycheck.report.write import write_all
-    from replaycheck.traces.private import text_kind
 
-    _interrupt_on_terminate()
-    kind = text_kind(map(settings.groups.raw, range(len(settings.groups))))
-    if shard:
-        record = run_shard(settings, how, out, resume, say)
-        mark_text(record, kind)
-        (record.path / "log.txt").write_text("\n".join(say.lines) + "\n", encoding="utf-8")
-        click.echo(
-            f"shard {how.shard} is in {record.path}; join all {how.shard.of} with: replaycheck merge DIR... --out DIR"
-        )
-        return 0
-    with crash_recorded(out or resume, settings.suite.name):
-        record, result = run_whole(settings, how, out, resume, say)
-    mark_text(record, kind)
-    (record.path / "log.txt").write_text("\n".join(say.lines) + "\n", encoding="utf-8")
+    record, result = _whole(settings, how, out, resume, say)
     write_all(record.path, show_text)
     if as_json:
         options.emit_json(result.model_dump(mode="json"))
@@ -163,6 +149,51 @@ def command(
     files = {loaded.name: loaded.path for loaded in settings.gates}
     publish(github, result.gates, files, as_json, record.path / "summary.md")
     return code_under(result.summary.exit_code, result.summary.inconclusive > 0, inconclusive, exit_zero)
+
+
+def _shown(settings: Settings, how: How, calibrate: bool, say: Progress) -> int:
+    """With --dry-run."""
+    from replaycheck.replay.dry import dry_run
+
+    click.echo(dry_run(settings, how, calibrate, say))
+    return 0
+
+
+def _one_shard(settings: Settings, how: How, out: Path | None, resume: Path | None, say: Progress) -> int:
+    """With --shard: what ``merge`` joins; nothing is judged."""
+    from replaycheck.replay.run import run_shard
+
+    kind = _text_kind(settings)
+    run = run_shard(settings, how, out, resume, say)
+    _keep(run, kind, say)
+    click.echo(f"shard {how.shard} is in {run.path}; join all {how.shard.of} with: replaycheck merge DIR... --out DIR")
+    return 0
+
+
+def _whole(settings: Settings, how: How, out: Path | None, resume: Path | None, say: Progress) -> tuple[Run, Result]:
+    from replaycheck.replay.run import run_whole
+    from replaycheck.report.junit import crash_recorded
+
+    kind = _text_kind(settings)
+    with crash_recorded(out or resume, settings.suite.name):
+        run, result = run_whole(settings, how, out, resume, say)
+    _keep(run, kind, say)
+    return run, result
+
+
+def _text_kind(settings: Settings) -> TextKind:
+    """Whose words the traces hold. Asked before the run, which may take hours and outlive its files."""
+    from replaycheck.traces.private import text_kind
+
+    return text_kind(map(settings.groups.raw, range(len(settings.groups))))
+
+
+def _keep(run: Run, kind: TextKind, say: Progress) -> None:
+    """What isn't a result: whether reports may show tokens, and the log."""
+    from replaycheck.report.privacy import mark_text
+
+    mark_text(run, kind)
+    (run.path / "log.txt").write_text("\n".join(say.lines) + "\n", encoding="utf-8")
 
 
 def _within(settings: Settings, budget: str, how: How, resume: Path | None) -> Settings:
@@ -177,8 +208,6 @@ def _within(settings: Settings, budget: str, how: How, resume: Path | None) -> S
 
 def _watched(settings: Settings, how: How) -> How:
     """With --fail-fast."""
-    from dataclasses import replace
-
     from replaycheck.errors import UsageError
     from replaycheck.replay.early import Watch
 

@@ -16,6 +16,7 @@ __all__ = ["command"]
 
 @click.command(
     epilog=options.example(
+        "replaycheck selftest --list",
         "replaycheck selftest --quick",
         "replaycheck selftest --gates my-gates.toml",
         "replaycheck selftest --fault examples.fault:FAULT --fault conv-late --out /tmp/selftest",
@@ -29,6 +30,7 @@ __all__ = ["command"]
 @options.out_option
 @options.json_option
 @click.option("--quick", is_flag=True, help="The exact gates, one seed and a fault or two of each kind, as in CI.")
+@click.option("--list", "listed", is_flag=True, help="Name the faults that ship, with what each imitates; plant none.")
 @click.option("--admission-only", is_flag=True, help="Admit the gates that ship and leave out the matrix.")
 def command(
     gates: tuple[str, ...],
@@ -40,6 +42,7 @@ def command(
     as_json: bool,
     quick: bool,
     admission_only: bool,
+    listed: bool,
 ) -> int:
     """Plant faults on purpose: each gate's own on the quick suite, then all that ship in their smallest cells.
 
@@ -48,6 +51,9 @@ def command(
     nothing else is done, since the matrix is judged by the gates that ship. With --fault the matrix has these faults alone,
     and no gate is admitted.
     """
+    if listed:
+        _list(as_json)
+        return ExitCode.PASS
     if gates and faults:
         raise UsageError(
             "--gates admits files and --fault plants faults in the matrix, which has gates of its own; give one"
@@ -72,3 +78,17 @@ def command(
 
         click.echo(selftest_text(found), nl=False)
     return ExitCode.PASS if found.passed else ExitCode.FAIL
+
+
+def _list(as_json: bool) -> None:
+    """By family; the code is that of the finding that a fault should lead to."""
+    from replaycheck.faults.shipped import FAMILIES, FAULTS
+    from replaycheck.text import wrapped
+
+    if as_json:
+        options.emit_json({name: {"code": each.code, "imitates": each.imitates} for name, each in FAULTS.items()})
+        return
+    for family, faults in FAMILIES.items():
+        click.echo(f"{family}:")
+        for each in faults:
+            click.echo(wrapped(f"  {each.name}  {each.code}, {each.imitates}", 6))

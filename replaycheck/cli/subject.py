@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from replaycheck.cli.lazy import VerbGroup
 from replaycheck.cli import groups, options
+from replaycheck.cli.lazy import VerbGroup
 from replaycheck.errors import ExitCode
 
 __all__ = ["command"]

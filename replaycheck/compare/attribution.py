@@ -136,7 +136,7 @@ def _said(observations: pa.Table) -> _Said:
 
 
 def numbered(keys: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Equal keys get equal numbers."""
+    """[rows] of columns [rows]: equal keys get equal numbers."""
     order = np.lexsort(tuple(reversed(keys)))
     number = np.empty(len(order), np.int64)
     first = np.zeros(len(order), np.int64)

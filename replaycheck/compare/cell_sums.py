@@ -215,7 +215,7 @@ def spilled_quantiles(spill: Spill, number: int) -> dict[str, float]:
 
 
 def largest(values: Wide) -> float | None:
-    """The largest finite value; None without one."""
+    """The largest finite value of [n]; None without one."""
     finite = values[np.isfinite(values)]
     return float(finite.max()) if len(finite) else None
 

@@ -76,6 +76,6 @@ def named(parts: Sequence[tuple[Sequence[str], NDArray[np.int64]]]) -> pa.Dictio
 
 
 def whole(parts: Sequence[NDArray[np.generic]], mask: Sequence[NDArray[np.bool_]] | None = None) -> pa.Array:
-    """A column of numbers; null where the mask is set."""
+    """A column of numbers, from parts [n] with masks [n]; null where the mask is set."""
     values = np.concatenate(parts) if parts else np.empty(0, np.int32)
     return pa.array(values, mask=None if mask is None else np.concatenate(mask) if mask else None)

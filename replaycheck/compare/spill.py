@@ -81,7 +81,7 @@ class Spill:
             shutil.rmtree(self._folder)
 
     def add_values(self, cell: int, values: NDArray[np.float64]) -> None:
-        """Differences of one cell in one part."""
+        """Differences [n] of one cell in one part, nat."""
         if len(values):
             self._slices.setdefault(cell, array("q")).extend((self._written, len(values)))
             self._floats.write(np.ascontiguousarray(values, np.float64).tobytes())

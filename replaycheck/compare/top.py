@@ -127,7 +127,7 @@ class TopLogprobs:
 
     @classmethod
     def unpacked(cls, words: NDArray[np.float32]) -> TopLogprobs:
-        """From the rows of :meth:`packed`."""
+        """From the rows [n, …] of :meth:`packed`."""
         bits = np.ascontiguousarray(words).view(np.uint32)
         k = (bits.shape[1] - 4) // 3
         token, missing, chosen, ids, logprobs = np.split(bits, [2, 3, 4, 4 + k], axis=1)

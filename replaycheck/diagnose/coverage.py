@@ -6,6 +6,7 @@ from replaycheck.schema.arm import Compiler
 from replaycheck.schema.result import ArmResult, Finding
 
 from .evidence import Evidence
+from .restores import first_of_arms
 
 __all__ = ["different_kernels", "kernel_error", "missed_hits", "other_shard", "too_few_traces", "vacuous"]
 
@@ -48,15 +49,16 @@ def missed_hits(evidence: Evidence) -> Finding | None:
 
 def different_kernels(evidence: Evidence) -> Finding | None:
     """RC601: for history, tail or answer the two arms of a cell ran different kernels; unseen roles don't count."""
-    lines = []
+    lines, arms = [], set()
     for cell in evidence.cells:
         pair = evidence.arm.get(cell.reference), evidence.arm.get(cell.candidate)
-        if pair[0] is not None and pair[1] is not None:
-            lines += [f"{cell.name}, {role}" for role in _differences(pair[0], pair[1])]
+        if pair[0] is not None and pair[1] is not None and (roles := _differences(pair[0], pair[1])):
+            lines += [f"{cell.name}, {role}" for role in roles]
+            arms.add(cell.candidate)
     if not lines:
         return None
     sentence = f"At {len(lines)} places of the matrix, where the two should differ by one effect alone."
-    return evidence.finding("RC601", sentence, lines)
+    return evidence.finding("RC601", sentence, lines, first_of_arms(evidence, arms))
 
 
 def _differences(a: ArmResult, b: ArmResult) -> list[str]:

@@ -13,6 +13,7 @@ from replaycheck.schema.arm import Effect, PoolDtype
 from replaycheck.schema.result import AuditResult, Finding
 
 from .evidence import Evidence
+from .restores import first_of_arms
 from .words import Place, listed, places, pools
 
 __all__ = ["rounded_arms", "rounded_through_bf16"]
@@ -65,7 +66,8 @@ def rounded_through_bf16(evidence: Evidence) -> Finding | None:
     clean = _clean_kinds(written, {one.pool for one in dirty}, labels)
     clean += _clean_bf16(evidence, written) + _clean_kernels(evidence)
     sentences += [f"Clean are {listed(clean)}."] if clean else []
-    return evidence.finding("RC101", " ".join(sentences), [_line(one) for one in written])
+    place = first_of_arms(evidence, rounded_arms(evidence))
+    return evidence.finding("RC101", " ".join(sentences), [_line(one) for one in written], place)
 
 
 def _pool(evidence: Evidence, row: AuditResult) -> PoolDtype | None:

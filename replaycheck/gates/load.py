@@ -15,9 +15,9 @@ from replaycheck.names import did_you_mean
 from replaycheck.schema.arm import Effect
 from replaycheck.schema.gate import Admission, Gate, GateFile, Waiver
 from replaycheck.schema.problems import problems
+from replaycheck.toml_lines import line_of, table_lines
 
 from .admission import admission_path, read_admission
-from .lines import line_of, table_lines
 from .metrics import METRICS
 
 __all__ = ["LoadedGates", "load_gates"]
@@ -91,7 +91,9 @@ def _parse(path: Path, text: str) -> GateFile:
         raise UsageError(f"gate file {str(path)!r} isn't TOML: {error}; correct that line") from None
     except ValidationError as error:
         location = error.errors(include_url=False)[0]["loc"]
-        raise UsageError(f"{_where(path, text, location)}: {next(problems(error, 'correct the file'))}") from None
+        raise UsageError(
+            f"{_where(path, text, location)}: {next(problems(error, 'correct the file', GateFile))}"
+        ) from None
 
 
 def _where(path: Path, text: str, location: Sequence[int | str]) -> str:

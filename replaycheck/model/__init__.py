@@ -1,8 +1,13 @@
-"""The model that ships: its configuration, its files, and (in ``train``) how it was made.
+"""The model that ships: its configuration, its files, and (in ``train``) how it was made. Nothing here runs the network.
 
-``config``, ``tensors``, ``checkpoint`` and ``card`` read checkpoints and import no torch when imported;
-``folder``, ``tokenizer`` and ``initial`` write them. Nothing here runs the network for replay: that is
-the lab's task.
+config, tensors          the geometry, and the tensors that a checkpoint of it must hold
+checkpoint, header, card a folder opened, its safetensors checked, its facts; no torch is imported for that
+fields                   a JSON object whose author isn't trusted
+folder, tokenizer, initial
+                         a folder written, for replaycheck, transformers and engines
+gguf_export, gguf_file   the same for llama.cpp
+gguf_tiny                tiny random models of llama.cpp's architectures; gguf_tiny_layers, gguf_draws
+golden                   what the float64 oracle says, to hold engines against
 """
 
 from replaycheck.model.card import model_card

@@ -30,12 +30,11 @@ class Tiny:
     """One architecture.
 
     Attributes:
-        mixes: how it mixes tokens. recurrent: whether it has a state that changes with each token.
+        recurrent: whether it has a state that changes with each token.
         fields: of the file. layer: tensors of one layer, without the prefix. ends: tensors before and after the layers.
     """
 
     name: str
-    mixes: str
     recurrent: bool
     fields: Mapping[str, Field]
     layer: Callable[[Draws, int], Mapping[str, Array]]
@@ -45,12 +44,12 @@ class Tiny:
 ARCHITECTURES: Mapping[str, Tiny] = {
     tiny.name: tiny
     for tiny in (
-        Tiny("mamba", "Mamba", True, layers.MAMBA, layers.mamba, layers.plain_ends),
-        Tiny("mamba2", "Mamba-2", True, layers.MAMBA2, layers.mamba2, layers.plain_ends),
-        Tiny("qwen35", "Gated DeltaNet and attention", True, layers.QWEN35, layers.qwen35, layers.plain_ends),
-        Tiny("lfm2", "short convolution and attention", True, layers.LFM2, layers.lfm2, layers.lfm2_ends),
-        Tiny("rwkv7", "RWKV-7", True, layers.RWKV7, layers.rwkv7, layers.rwkv7_ends),
-        Tiny("llama", "attention alone (control)", False, layers.LLAMA, layers.llama, layers.plain_ends),
+        Tiny("mamba", True, layers.MAMBA, layers.mamba, layers.plain_ends),
+        Tiny("mamba2", True, layers.MAMBA2, layers.mamba2, layers.plain_ends),
+        Tiny("qwen35", True, layers.QWEN35, layers.qwen35, layers.plain_ends),
+        Tiny("lfm2", True, layers.LFM2, layers.lfm2, layers.lfm2_ends),
+        Tiny("rwkv7", True, layers.RWKV7, layers.rwkv7, layers.rwkv7_ends),
+        Tiny("llama", False, layers.LLAMA, layers.llama, layers.plain_ends),
     )
 }
 """All but ``kimi-linear``, which is a checkpoint of ours, exported."""
@@ -60,7 +59,8 @@ KIMI_LINEAR = "kimi-linear"
 
 def names() -> list[str]:
     """Every architecture that :func:`tiny_model` makes, recurrent ones first."""
-    return sorted([*ARCHITECTURES, KIMI_LINEAR], key=lambda name: (name == "llama", name))
+    controls = [tiny.name for tiny in ARCHITECTURES.values() if not tiny.recurrent]
+    return sorted([*ARCHITECTURES, KIMI_LINEAR], key=lambda name: (name in controls, name))
 
 
 def tiny_model(name: str, seed: int = 0) -> GgufModel:

@@ -43,7 +43,7 @@ class Flips:
         return self.expected + _SIGMAS * sqrt(self.expected) + 1
 
     def beyond(self, stored: Tensor, accumulator: Tensor) -> Tensor:
-        """Elements that are no cast of any accumulator that the seen one stands for; equal infinities are."""
+        """[...] bool: elements that are no cast of any accumulator that the seen one stands for; equal infinities are."""
         cast = accumulator.to(stored.dtype)
         return (stored != cast) & ~((stored.double() - accumulator.double()).abs() <= self.reach)
 

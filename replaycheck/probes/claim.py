@@ -27,7 +27,7 @@ def claim(subject: Subject) -> Answer:
     compared = [_compared(subject, case) for case in cases]
     tried = fits(compared[:_TRIED], subject.form)
     best = min(tried, key=lambda words: tried[words])
-    return _judged(cases, [departures(each, best) for each in compared], best, tried)
+    return _judged(cases, [departures(each, best) for each in compared], tried)
 
 
 def _cases(subject: Subject) -> Iterator[Case]:
@@ -63,9 +63,7 @@ def _compared(subject: Subject, case: Case) -> Compared:
     return Compared(found, case.inputs.to("cpu"), case.initial.cpu(), recipe, subject.form)
 
 
-def _judged(
-    cases: Sequence[Case], found: Sequence[Sequence[Departure]], best: str, tried: Mapping[str, float]
-) -> Answer:
+def _judged(cases: Sequence[Case], found: Sequence[Sequence[Departure]], tried: Mapping[str, float]) -> Answer:
     numbers = tuple(
         number for case, each in zip(cases, found, strict=True) for one in each for number in _numbers(case, one)
     )

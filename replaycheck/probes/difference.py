@@ -43,7 +43,7 @@ class Difference:
 
 
 def difference(tensor: str, found: Tensor, expected: Tensor) -> Difference | None:
-    """None where all elements are equal; NaN equals NaN. Equal tensors never leave their device."""
+    """Of tensors [...] of one shape; None where all elements are equal. NaN equals NaN. Equal ones stay on their device."""
     if torch.equal(found, expected):
         return None
     a, b = found.detach().double().cpu(), expected.detach().double().cpu()
@@ -76,7 +76,7 @@ def allowed(tensor: str, predicted: Predicted) -> float:
 
 
 def relative(found: Tensor, expected: Tensor) -> float:
-    """Frobenius; infinite where something isn't finite, or where zero was expected and isn't found."""
+    """Frobenius, of tensors [...]; infinite where something isn't finite, or where zero was expected and isn't found."""
     a, b = found.double(), expected.double()
     if not bool(a.isfinite().all() and b.isfinite().all()):
         return torch.inf

@@ -45,7 +45,7 @@ class Distance:
 
 
 def distance(states: NDArray[np.float32]) -> Distance:
-    """fp32 → bf16 → fp16 against fp32 → fp16."""
+    """fp32 → bf16 → fp16 against fp32 → fp16, of states [...]."""
     with np.errstate(over="ignore"):
         direct = states.astype(np.float16)
         twice = reference_cast(states, PoolDtype.BF16).astype(np.float16)

@@ -23,7 +23,7 @@ SPARE = 3
 
 
 def make_pool(subject: Subject, first: Tensor, dtype: torch.dtype) -> tuple[list[int], Tensor]:
-    """A pool of NaN with the initial states in every second slot, the last sequence first."""
+    """A pool [slots, HV, V, K] of NaN with initial states [R, HV, V, K] in every second slot, the last sequence first."""
     count = len(first)
     slots = [subject.found.can.first_slot + 2 * i + 1 for i in reversed(range(count))]
     pool = torch.full((max(slots) + SPARE, *first.shape[1:]), torch.nan, dtype=dtype, device=first.device)
@@ -32,7 +32,7 @@ def make_pool(subject: Subject, first: Tensor, dtype: torch.dtype) -> tuple[list
 
 
 def in_place(subject: Subject, case: Case, pool: Tensor, slots: Sequence[int]) -> Tensor:
-    """The engine's call, or the contract's for a kernel without one."""
+    """o [N, HV, V] of the engine's call, or the contract's for a kernel without one."""
     recipe = subject.recipe(case.inputs)
     if subject.found.on_pool is None:
         return run_on_slots(subject.found.kernel, case.inputs, pool, slots, slots, (), recipe)

@@ -86,7 +86,7 @@ class Case:
         return self.part((sequence, 0, self.inputs.lengths()[sequence]))
 
     def begun(self, initial: Tensor) -> Case:
-        """The same tokens from other states."""
+        """The same tokens from other states [R, HV, V, K]."""
         return replace(self, initial=initial)
 
     def slice(self, sequence: int) -> slice:

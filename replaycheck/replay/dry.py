@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import resource
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import process_time
 
@@ -38,13 +38,17 @@ class _Count:
     scale: float
 
 
-def dry_run(settings: Settings, how: How, calibrate: bool = True) -> str:
+def dry_run(
+    settings: Settings, how: How, calibrate: bool = True, say: Callable[[str], None] = lambda line: None
+) -> str:
     """One line an arm: kernels, how answers entered the state, pool, policy, expected hits, tokens to compute. Then totals.
 
     Args:
         calibrate: replay the groups with the fewest tokens for half a second, to say how long the run will take.
     """
     count = _count(settings)
+    if calibrate:
+        say("replaying the smallest group, to say what a run takes; --no-calibrate leaves it out")
     rows = [_HEAD, *(_row(settings, index, count) for index in range(len(settings.arms)))]
     lines = aligned(rows)
     lines.append(

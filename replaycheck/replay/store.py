@@ -18,7 +18,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from replaycheck.errors import UsageError
-from replaycheck.files import write_atomically
+from replaycheck.files import made_folder, new_folder, write_atomically
 from replaycheck.json_files import read_json, refuse_link, write_json
 from replaycheck.schema.environment import Environment
 from replaycheck.schema.group import GroupRecord
@@ -42,11 +42,7 @@ def create_run(environment: Environment, out: Path | None = None, resume: Path |
         return _resumed(environment, out, resume)
     path = out if out is not None else Path("reports") / _run_id()
     _refuse_occupied(path)
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"{str(path)!r} can't be made ({error.strerror}); give --out a folder that can") from None
-    run = Run(path)
+    run = Run(made_folder(path))
     write_json(run.environment, environment)
     return run
 
@@ -58,10 +54,7 @@ def _run_id() -> str:
 def _refuse_occupied(path: Path) -> None:
     if Run(path).environment.exists():
         raise UsageError(f"{str(path)!r} already holds a run; give --out another folder, or go on with --resume {path}")
-    if path.exists() and not path.is_dir():
-        raise UsageError(f"{str(path)!r} is a file; give --out a folder that is empty or not there")
-    if path.is_dir() and any(path.iterdir()):
-        raise UsageError(f"{str(path)!r} isn't empty and isn't a run; give --out a folder that is empty or not there")
+    new_folder(path)
 
 
 def _resumed(environment: Environment, out: Path | None, resume: Path) -> Run:

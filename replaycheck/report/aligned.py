@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from replaycheck.compare.columns import floats, integers, names
-from replaycheck.schema.arm import Effect
+from replaycheck.schema.arm import Effect, PoolDtype
 from replaycheck.schema.result import CellResult, Result
 from replaycheck.stats.alignment import AFTER, BEFORE, FIRST, LAST, Aligned, aligned_average
 
@@ -38,6 +38,8 @@ BIN = 8
 Wide = NDArray[np.float64]
 
 CONTROL = "other cuts only"
+
+REDUCED = "In a reduced pool this may be its rounding alone, where that is larger than what other cuts make."
 
 
 @dataclass(frozen=True)
@@ -154,26 +156,33 @@ def _see(curves: list[Curve]) -> str:
         if controlled
         else "A fault of the restored state is a step up at 0 that decays as the model forgets; other cuts make a step, too."
     )
-    steps = "; ".join(f"{curve.label} {_said(curve.found)}" for curve in curves)
-    used = " / ".join(dict.fromkeys(_used(curve.found) for curve in curves))
     starts = "; ".join(f"{curve.label} {begins_said(curve.begins)}" for curve in curves if curve.begins is not None)
     cells = ", ".join(dict.fromkeys(short(curve.cell) for curve in curves))
     lines = [
         look,
-        f"The step: mean of {AFTER} tokens after less {BEFORE} before, over {used}; p against random positions. {steps}.",
+        _steps(curves),
         f"Rises above other cuts (cumulative sum): {starts}. Smaller faults show only in exact cells."
         if starts
+        else "",
+        REDUCED
+        if any(curve.begins and curve.begins.where and curve.label != PoolDtype.FP32 for curve in curves)
         else "",
         f"Of each pool the comparison with the largest tail: {cells}.",
     ]
     return "\n".join(filter(None, lines))
 
 
-def _said(curve: Aligned) -> str:
-    if curve.contrast is None:
-        return "nothing scored on both sides of a restore"
-    return f"{number(curve.contrast)} nat, p = {number(curve.p)}"
+def _steps(curves: list[Curve]) -> str:
+    if all(curve.found.contrast is None for curve in curves):
+        return "No restore has scored tokens on both sides, so its step isn't tested."
+    steps = "; ".join(f"{curve.label} {_step(curve.found)}" for curve in curves)
+    used = " / ".join(dict.fromkeys(_used(curve.found) for curve in curves))
+    return f"The step: mean of {AFTER} tokens after less {BEFORE} before, over {used}; p against random positions. {steps}."
 
 
-def _used(curve: Aligned) -> str:
-    return f"{curve.restores:,} of {plural(curve.restores + curve.unused, 'restore')}"
+def _step(of: Aligned) -> str:
+    return "–" if of.contrast is None else f"{number(of.contrast)} nat, p = {number(of.p)}"
+
+
+def _used(of: Aligned) -> str:
+    return f"{of.restores:,} of {plural(of.restores + of.unused, 'restore')}"

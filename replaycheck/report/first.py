@@ -84,9 +84,12 @@ def _lines(saved: Saved, one: Strip) -> Iterator[str]:
             if said
             else f"the same most likely token at {around.here.text!r}"
         )
+        sides = [(around.before, "before"), (around.after, "after")]
+        means = " and ".join(f"{number(mean)} {side}" for mean, side in sides if mean is not None)
+        beside = f", mean {means} it in this answer" if means else ""
         yield (
-            f"Tokens: {tokens}, reference margin {around.here.margin} nat; |Δ log p| {around.here.size} nat there, mean "
-            f"{number(around.before)} before and {number(around.after)} after it in this answer."
+            f"Tokens: {tokens}, reference margin {around.here.margin} nat; "
+            f"|Δ log p| {around.here.size} nat there{beside}."
         )
 
 

@@ -157,9 +157,14 @@ def _said(curve: Survival, horizon: int) -> str:
 
 
 def _votes(found: Mapping[PoolDtype, Parted]) -> Iterator[str]:
-    """Each pool against the first (fp32, where the run has it): which of the two parts sooner from its cold arm."""
+    """Each pool against the first (fp32, where the run has it): which of the two parts sooner from its cold arm.
+
+    Only where the pool is all that differs.
+    """
     (first, base), *others = found.items()
     for pool, each in others:
+        if _stem(each) != _stem(base):
+            continue
         _, mine, theirs = np.intersect1d(base.traces, each.traces, assume_unique=True, return_indices=True)
         test = first_to_part(base.offset[mine], base.censored[mine], each.offset[theirs], each.censored[theirs])
         if test.n:
@@ -169,3 +174,8 @@ def _votes(found: Mapping[PoolDtype, Parted]) -> Iterator[str]:
                 f"With the {pool} pool {test.b:,} of {plural(test.n, 'trace')} parted sooner than with {first} "
                 f"(sign test, p = {number(test.p)}){rest}."
             )
+
+
+def _stem(of: Parted) -> str:
+    """The kernels, answers and checkpoints of its comparison."""
+    return short(of.cell.name).rpartition("/")[0]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from replaycheck.errors import UsageError
-from replaycheck.files import write_atomically
+from replaycheck.files import made_folder, new_folder, write_atomically
 from replaycheck.json_files import write_json
 from replaycheck.schema.selftest import Selftest
 
@@ -21,12 +20,7 @@ def write_selftest(out: Path, found: Selftest) -> Path:
     Raises:
         UsageError: the folder can't be made, or isn't empty.
     """
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UsageError(f"{str(out)!r} isn't empty; give --out a folder that is empty or not there")
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"{str(out)!r} can't be made ({error.strerror}); give --out a folder that can") from None
+    made_folder(new_folder(out))
     write_json(out / "selftest.json", found)
     page = out / "selftest.html"
     write_atomically(page, selftest_page(found).encode("utf-8"))

@@ -153,7 +153,8 @@ def _gates(gates: tuple[GateResult, ...], width: int) -> list[str]:
         value = f"value {number(gate.value.value)}, bound {number(gate.bound)}, n = {number(gate.value.n)}"
         if gate.passing_bound is not None:
             value += f", {number(gate.passing_bound)} would pass"
-        lines.append(shorten(f"  {gate.verdict} {gate.name}: {value}, at {gate.worst}", width))
+        where = f", at {gate.worst}" if gate.worst else ""
+        lines.append(shorten(f"  {gate.verdict} {gate.name}: {value}{where}", width))
     return lines + ([f"  and {len(bad) - LISTED} more in the report"] if len(bad) > LISTED else [])
 
 

@@ -60,7 +60,7 @@ def _judged(result: Result) -> tuple[str, str]:
     exact = [cell for cell in result.cells if cell.effect is Effect.EXACT and cell.positions and not cell.vacuous]
     differ = [cell for cell in exact if cell.bits_differ]
     if verdict == "vacuous":
-        return "Can't say", "Nothing was proven: no restore happened, or no position was compared."
+        return "Can't say", _unproven(result, exact)
     if differ:
         # Whatever the gates allow: these arms must have the same bits.
         return "Yes" if verdict != "pass" else "Yes, within the gates", _changed(result, exact, differ)
@@ -77,6 +77,15 @@ def _judged(result: Result) -> tuple[str, str]:
     if total:
         return "Only by rounding", f"{_same(result, exact)} {_rounding(result, total)}"
     return "No", _same(result, exact)
+
+
+def _unproven(result: Result, exact: list[CellResult]) -> str:
+    """What is vacuous: the whole run, or a gate that found nothing to measure where others did."""
+    empty = [gate for gate in result.gates if gate.verdict == "vacuous"]
+    if not exact or not empty or any(cell.bits_differ for cell in exact):
+        return "Nothing was proven: no restore happened, or no position was compared."
+    names = listed(gate.name for gate in empty)
+    return f"A gate has nothing to judge here, {names}: {empty[0].sentence} {_same(result, exact)}"
 
 
 def _undecided(result: Result) -> str:
@@ -174,7 +183,7 @@ def _amount(result: Result) -> str:
     summary = result.summary
     said = f"{proven:,} of {expected:,} expected hits proven"
     if proven > expected:  # not all could be predicted
-        said = f"{proven:,} hits proven, {expected:,} were predicted"
+        said = f"{proven:,} hits proven, {f'{expected:,} of them' if expected else 'none'} predicted"
     return (
         f"{plural(summary.traces, 'trace')}, {plural(len(result.cells), 'comparison')} of "
         f"{plural(len(result.arms), 'arm')}, {plural(summary.restores, 'restore')} "

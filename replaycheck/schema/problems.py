@@ -6,10 +6,11 @@ Every reader of a file turns pydantic's errors into these; adding the file and t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
+from replaycheck.names import did_you_mean
 from replaycheck.text import shorten
 
 __all__ = ["Problem", "field_name", "problems"]
@@ -31,12 +32,36 @@ class Problem(NamedTuple):
         return f"{self.field}: {self.text}" if self.field else self.text
 
 
-def problems(error: ValidationError, advice: str) -> Iterator[Problem]:
-    """The problems behind a validation error, in the order of the record. ``advice`` says what to do."""
+def problems(error: ValidationError, advice: str, kind: type[BaseModel] | None = None) -> Iterator[Problem]:
+    """The problems behind a validation error, in the order of the record.
+
+    Args:
+        advice: says what to do. kind: of the record; with it, a misspelt key is told the nearest one.
+    """
     entries = error.errors(include_url=False)
     for entry in entries:
         if not _is_echo(entry, entries):
-            yield Problem(field_name(entry["loc"]), f"{_sentence(entry)}; {advice}")
+            location = entry["loc"]
+            unknown = kind is not None and entry["type"] == "extra_forbidden"
+            meant = did_you_mean(str(location[-1]), _keys(kind, location)) if unknown and kind else ""
+            yield Problem(field_name(location), f"{_sentence(entry)}{meant}; {advice}")
+
+
+def _keys(kind: type[BaseModel], location: Sequence[int | str]) -> list[str]:
+    """Keys that the record could have where an unknown one stands; the tag of a union in a location names no field."""
+    here = {kind}
+    for part in location[:-1]:
+        fields = [model.model_fields[str(part)] for model in here if str(part) in model.model_fields]
+        here = {inner for field in fields for inner in _records(field.annotation)} or here
+    return sorted({field.alias or name for model in here for name, field in model.model_fields.items()})
+
+
+def _records(annotation: object) -> Iterator[type[BaseModel]]:
+    """The records in a type such as ``tuple[Record, ...]``, ``Record | None`` or a union of them."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from _records(inner)
 
 
 def _is_echo(entry: Any, entries: Sequence[Any]) -> bool:

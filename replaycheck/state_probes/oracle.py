@@ -40,7 +40,7 @@ class Oracle:
         longest = max((common(prompt, state) for state in self.states), default=0)
         return longest // page * page
 
-    def store(self, request: int, state: Tokens) -> tuple[bool, Tokens]:
+    def store(self, state: Tokens) -> tuple[bool, Tokens]:
         """Whether a state was stored, and which one left for it."""
         tree = isinstance(self.policy, SglangPolicy)
         capacity = self.policy.capacity

@@ -150,7 +150,7 @@ class CacheWalk:
         for each in stored:
             self._held[each.take.checkpoint.name] = one.tokens[: each.take.checkpoint.position]
         for position in wanted:
-            kept, gone = self.oracle.store(one.job.index, one.tokens[:position])
+            kept, gone = self.oracle.store(one.tokens[:position])
             _same(f"whether the state after {position} tokens is stored", position in got, kept)
             if kept:
                 _same(f"what is evicted for the state after {position} tokens", got[position], gone)

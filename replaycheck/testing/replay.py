@@ -72,7 +72,7 @@ def assert_replay_consistent(
             values, what is allowed; then the other gates, the seed, and how to repeat it.
         UsageError: a name that isn't there, or kernels that the lab can't run.
     """
-    with _folder(out) as folder, _spec(kernels, recipe, form, sources, device) as spec:
+    with _folder() as folder, _spec(kernels, recipe, form, sources, device) as spec:
         chosen = _traces(folder, suite, preset, groups, traces)
         settings, _ = resolve(
             suite,
@@ -94,7 +94,7 @@ def assert_replay_consistent(
 
 
 @contextmanager
-def _folder(out: Path | None) -> Iterator[Path]:
+def _folder() -> Iterator[Path]:
     """For a run that nobody keeps, and for traces that were picked."""
     with TemporaryDirectory(prefix="replaycheck-test-") as folder:
         yield Path(folder)

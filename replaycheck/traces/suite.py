@@ -17,6 +17,7 @@ from replaycheck import assets
 from replaycheck.errors import UsageError
 from replaycheck.schema.problems import problems
 from replaycheck.schema.suite import Suite
+from replaycheck.toml_lines import line_of
 
 __all__ = ["SUITE_PREFIX", "find_traces", "gate_names", "parse_suite"]
 
@@ -30,14 +31,16 @@ _PLACE = re.compile(r" ?\(at line (\d+), column (\d+)\)$")
 
 def parse_suite(path: Path) -> Suite:
     """Read and check a suite file alone. Raises :class:`UsageError`."""
+    text = _read(path)
     try:
-        return Suite.model_validate(_parse(path))
+        return Suite.model_validate(_parse(path, text))
     except ValidationError as error:
-        problem = next(problems(error, "see `replaycheck schema suite`"))
-        raise UsageError(f"{path}: {problem}") from None
+        problem = next(problems(error, "see `replaycheck schema suite`", Suite))
+        line = line_of(text, error.errors(include_url=False)[0]["loc"])
+        raise UsageError(f"{path}{f':{line}' if line else ''}: {problem}") from None
 
 
-def _parse(path: Path) -> dict[str, object]:
+def _read(path: Path) -> str:
     try:
         with path.open("rb") as handle:
             data = handle.read(MAX_SIZE + 1)
@@ -46,15 +49,20 @@ def _parse(path: Path) -> dict[str, object]:
     if len(data) > MAX_SIZE:
         raise UsageError(f"{path} has more than {MAX_SIZE} bytes; give a SUITE.toml, not traces")
     try:
-        return tomllib.loads(data.decode("utf-8"))
+        return data.decode("utf-8")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise UsageError(f"{path}:{line}: byte 0x{data[error.start]:02x} isn't UTF-8; save the file as UTF-8") from None
+
+
+def _parse(path: Path, text: str) -> dict[str, object]:
+    try:
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         place = _PLACE.search(str(error))
         line_column = f":{place[1]}:{place[2]}" if place else ""
-        text = _PLACE.sub("", str(error))
-        raise UsageError(f"{path}{line_column}: malformed TOML, {text}; correct it there") from None
+        said = _PLACE.sub("", str(error))
+        raise UsageError(f"{path}{line_column}: malformed TOML, {said}; correct it there") from None
 
 
 def find_traces(names: Sequence[str], named_in: Path | None = None) -> tuple[Path, ...]:

@@ -71,7 +71,7 @@ class GroupBuild:
             taken = {(trace, node.id) for trace, node in ready}
             self._waiting = [(trace, node) for trace, node in self._waiting if (trace, node.id) not in taken]
             for trace, node in ready:
-                if isinstance(node, Answer) and node.limit > self._opening(trace, node):
+                if isinstance(node, Answer) and node.limit > self._opening(node):
                     found.append(self._ask(trace, node))
                 else:
                     self._put(trace, self._make(trace, node))
@@ -121,12 +121,12 @@ class GroupBuild:
             needed.append((trace, node.fork[0]))
         return all(each in self._paths for each in needed)
 
-    def _opening(self, trace: str, node: Answer) -> int:
+    def _opening(self, node: Answer) -> int:
         """Tokens that an answer has from another one."""
         return node.fork[1] if node.fork else 0
 
     def _ask(self, trace: str, node: Answer) -> Ask:
-        opening = self._opening(trace, node)
+        opening = self._opening(node)
         return Ask(
             trace=trace,
             turn=node.id,

@@ -124,6 +124,25 @@ def test_an_engine_without_a_gpu_says_which_of_the_two_is_missing(
     assert said.startswith("sglang 9.9 is there, but torch finds no GPU")
 
 
+@pytest.mark.usefixtures("shipped")
+def test_our_kernels_where_triton_is_there_and_no_gpu_dont_ask_for_triton(
+    replaycheck: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch = importlib.import_module("torch")
+    registry = importlib.import_module("replaycheck_kernels.registry")
+    real = capabilities.find_spec
+    monkeypatch.setattr(capabilities, "find_spec", lambda name: True if name == "triton" else real(name))
+    monkeypatch.setattr(capabilities.metadata, "version", lambda name: "9.9")
+    monkeypatch.setattr(torch.version, "cuda", None)
+    monkeypatch.setattr(
+        registry, "UNAVAILABLE", {"ours/chunk-triton": "needs an NVIDIA GPU and triton: pip install triton"}
+    )
+    said = str(checks(replaycheck("doctor", "--json").out)["kernels ours, cuda"]["text"])
+    assert (
+        said == "ours/chunk-triton: Triton 9.9 is there, but torch is built without CUDA; install a CUDA wheel of torch"
+    )
+
+
 def test_every_shipped_subject_and_provider_has_a_line() -> None:
     names = " ".join(check.name for check in capabilities.capabilities()).replace(",", "").split()
     assert set(SUBJECTS) - {"null"} <= set(names)

@@ -94,12 +94,44 @@ def test_a_traceback_can_be_asked_for(plant: Plant, replaycheck: Callable, monke
 def test_an_unknown_verb_names_the_verbs(replaycheck: Callable) -> None:
     outcome = replaycheck("rum")
     assert outcome.code == 2
-    assert "'rum' is no verb; allowed are 'run', 'compare'" in outcome.err
+    assert "'rum' is no verb (did you mean 'run'?); allowed are 'run', 'compare'" in outcome.err
 
 
 def test_version_and_help(replaycheck: Callable) -> None:
     assert replaycheck("--version").out == f"replaycheck, version {__version__}\n"
     assert replaycheck("--help").code == replaycheck("-h").code == 0
+
+
+def test_help_says_what_every_exit_code_means(replaycheck: Callable) -> None:
+    shown = replaycheck("--help").out
+    assert all(f"\n    {code:<5}{main.EXIT_CODES[code]}\n" in shown for code in ExitCode)
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+def complete(words: str) -> str:
+    """What a shell is told after these words; importing torch would take seconds at each press of the key."""
+    program = (
+        "import sys\n"
+        "from replaycheck.cli import main\n"
+        "try:\n"
+        "    main.main()\n"
+        "finally:\n"
+        "    assert not {'torch', 'pandas', 'pydantic'} & set(sys.modules), 'a slow import'\n"
+    )
+    number = str(len(words.split(" ")) - 1)
+    asked = {"_REPLAYCHECK_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": number}
+    environment = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'kernels'}"} | asked
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, env=environment, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [("replaycheck se", ["selftest"]), ("replaycheck bench sc", ["scale"]), ("replaycheck run --pres", ["--preset"])],
+)
+def test_a_shell_completes_verbs_and_options(words: str, offered: list[str]) -> None:
+    assert [line.partition(",")[2] for line in complete(words).splitlines()] == offered
 
 
 def test_help_lists_every_verb_without_importing_it(replaycheck: Callable, plant: Plant) -> None:

@@ -41,14 +41,13 @@ def test_json_is_one_object_with_counts_by_reason(replaycheck: Callable, chat: P
     assert outcome.err == ""
 
 
-def test_a_fault_is_exit_2_and_leaves_what_was_there(replaycheck: Callable, chat: Path, tmp_path: Path) -> None:
+def test_a_fault_is_exit_2_and_leaves_nothing(replaycheck: Callable, chat: Path, tmp_path: Path) -> None:
     out = tmp_path / "x.jsonl"
-    out.write_text("kept", encoding="utf-8")
     chat.write_text(chat.read_text(encoding="utf-8") + '{"messages": 7}\n', encoding="utf-8")
     outcome = replaycheck("trace", "import", "openai", chat, "--out", out)
     assert (outcome.code, outcome.out) == (2, "")
     assert f"{chat}:2: messages: 7 isn't a list" in outcome.err
-    assert out.read_text(encoding="utf-8") == "kept"
+    assert list(tmp_path.iterdir()) == [chat]
 
 
 def test_a_file_isnt_overwritten_by_its_import(replaycheck: Callable, chat: Path) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pytest
 
 from replaycheck.compare.casts import BF16_UNIT, cast
 from replaycheck.compare.divergence import divergences, tolerance
@@ -109,7 +110,7 @@ def test_tolerance_of_a_fair_choice_of_eight_is_the_closed_form() -> None:
     frame = observe(ArmRecording("arm", (turn,), ()))
     expected = BF16_UNIT * (math.log(8) + math.log(8))  # |log p| and the entropy are both log 8
     # A sum of 8 terms in float64, each with three roundings of 1.1e-16.
-    assert np.allclose(tolerance(frame), expected, rtol=1e-14)
+    assert tolerance(frame) == pytest.approx(np.full(len(frame), expected), rel=1e-14)
 
 
 def test_rounding_all_log_probabilities_to_bf16_stays_within_the_tolerance_and_comes_near_it() -> None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 
 from replaycheck.diagnose.findings import Evidence, findings
+from replaycheck.schema.gaps import Where
 from replaycheck.schema.result import Estimate, GateResult, ProbeResult
+from tests.diagnose.conftest import restore
 
 Spoil = Callable[[Callable[[str, str, int, int], bool]], Evidence]
 WithRestores = Callable[..., Evidence]
@@ -161,3 +164,34 @@ def test_an_inconclusive_gate_means_too_few_traces(clean: Evidence) -> None:
 def test_every_finding_carries_the_command_that_repeats_it(spoil: Spoil) -> None:
     (finding,) = findings(spoil(lambda pool, *_: pool == "fp32"))
     assert finding.reproduce == "replaycheck run --seed 0"
+
+
+def bad_restores(evidence: Evidence, **more: object) -> Evidence:
+    """Two faulty restores of the exact fp16 cell, in two traces; the worse one is the second's."""
+    rows = [
+        restore(cell="exact/fp16", trace="calm", restore="0/1@64", rel_error=1e-3, max_error=1e-3, **more),
+        restore(cell="exact/fp16", trace="bad", restore="1/2@128", rel_error=0.5, max_error=1.0, **more),
+        restore(cell="exact/fp16", trace="bad", restore="1/3@300", rel_error=0.9, max_error=9.0, **more),
+        restore(cell="exact/fp32", trace="other", restore="0/4@64", rel_error=0.9, max_error=99.0, **more),
+    ]
+    return replace(evidence, restores=pd.DataFrame(rows))
+
+
+@pytest.mark.parametrize(
+    ("change", "code"), [({"label_mismatches": 2}, "RC201"), ({"kernels": {"history": ("recurrent",)}}, "RC601")]
+)
+def test_the_place_is_the_worst_first_faulty_restore_of_the_arms_that_are_meant(
+    clean: Evidence, change: dict[str, object], code: str
+) -> None:
+    arms = tuple(a.model_copy(update=change) if a.name == "warm/fp16" else a for a in clean.arms)
+    spoilt = bad_restores(replace(clean, arms=arms))
+    (finding,) = (found for found in findings(spoilt) if found.code == code)
+    assert finding.place == Where(trace="bad", branch=1, turn=2)
+
+
+def test_a_rounded_state_is_placed_and_one_that_no_restore_shows_has_no_place(spoil: Spoil) -> None:
+    rounded = spoil(lambda pool, label, *_: pool == "fp16" and label == "interior")
+    (finding,) = (found for found in findings(bad_restores(rounded)) if found.code == "RC101")
+    assert finding.place == Where(trace="bad", branch=1, turn=2)
+    (unseen,) = findings(rounded)
+    assert unseen.place is None

@@ -55,6 +55,11 @@ def test_no_mark_of_a_generated_part_is_left(site: Path) -> None:
     assert "blake2b-64 of the logits' fp32 bytes" in text_of(site / "reference" / "files.html").replace("’", "'")
 
 
+def test_pages_have_the_style_that_makes_them_fit_a_phone(site: Path) -> None:
+    assert "_static/site.css" in (site / "index.html").read_text(encoding="utf-8")
+    assert "overflow-x: auto" in (site / "_static" / "site.css").read_text(encoding="utf-8")
+
+
 def test_a_broken_link_fails_the_build(tmp_path: Path) -> None:
     source = tmp_path / "docs"
     source.mkdir()

@@ -9,12 +9,16 @@ import sys
 
 import pytest
 
+from replaycheck import assets
 from replaycheck.diagnose.codes import CODES
 from replaycheck.errors import ExitCode
+from replaycheck.faults.shipped import FAULTS
 from replaycheck.gates.metrics import METRICS
+from replaycheck.probes.properties import PROPERTIES
 from replaycheck.public import PUBLIC, Surface
 from replaycheck.schema.arm import Effect
 from replaycheck.schema.tables import MEANINGS, TABLES
+from replaycheck.traces.importers.registry import BUILT_IN
 
 from .blocks import ROOT
 
@@ -86,6 +90,28 @@ def test_every_code_is_in_the_index_and_has_a_page() -> None:
     index = page("codes/README.md")
     assert [code for code in CODES if f"[{code}]({code}.md)" not in index] == []
     assert sorted(path.stem for path in (ROOT / "docs" / "codes").glob("RC*.md")) == sorted(CODES)
+
+
+def test_every_suite_that_ships_is_in_the_table() -> None:
+    there = rows(page("traces.md"))
+    assert [name for name in assets.trace_suites() if f"suite:{name}" not in there] == []
+
+
+COUNTS = (
+    (r"(\d+) formats", len(BUILT_IN) - 1),  # our own isn't one of them
+    (r"(\d+) seeded faults", len(FAULTS)),
+    (r"(seventeen) properties", "seventeen" if len(PROPERTIES) == 17 else "another number of"),
+    (r"stable code \((\d+), a page each", len(CODES)),
+    (r"and (\w+) suites of conversations", {7: "seven", 8: "eight"}[len(assets.trace_suites())]),
+)
+
+
+@pytest.mark.parametrize(("told", "count"), COUNTS, ids=[told for told, _ in COUNTS])
+def test_numbers_of_things_are_right(told: str, count: object) -> None:
+    paths = [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")]
+    found = [number for path in paths for number in re.findall(told, path.read_text(encoding="utf-8"))]
+    assert found
+    assert set(found) == {str(count)}
 
 
 def test_codes_that_a_page_names_exist() -> None:

@@ -88,7 +88,10 @@ def test_twins_empty_files_and_absent_ones_are_refused(tmp_path: Path) -> None:
         written(tmp_path / "b.toml", HEAD)
     with pytest.raises(UsageError, match="can't be read"):
         load_gates(str(tmp_path / "none.toml"))
-    with pytest.raises(UsageError, match="gate file 'exactly' is unknown; those that ship are 'ci', 'exact'"):
+    with pytest.raises(
+        UsageError,
+        match=r"gate file 'exactly' is unknown \(did you mean 'exact'\?\); those that ship are 'ci', 'exact'",
+    ):
         load_gates("exactly")
 
 

@@ -12,11 +12,11 @@ import pytest
 
 from replaycheck.errors import UsageError
 from replaycheck.gates.judge import judge
-from replaycheck.gates.lines import line_of, table_lines
 from replaycheck.gates.load import load_gates
 from replaycheck.gates.summary import code_under
 from replaycheck.schema.arm import PoolDtype
 from replaycheck.schema.result import Result, Summary
+from replaycheck.toml_lines import line_of, table_lines
 from tests import synthetic_result as made
 from tests import synthetic_run as syn
 
@@ -98,7 +98,11 @@ def test_a_waiver_is_no_evidence_and_says_when_it_is_not_needed(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
-        ('gate = "bits"', 'gate = "bit"', "line 14: waiver of 'bit', which is no gate of this file; those are 'bits'"),
+        (
+            'gate = "bits"',
+            'gate = "bit"',
+            "line 14: waiver of 'bit', which is no gate of this file (did you mean 'bits'?); those are 'bits'",
+        ),
         ("2099-01-01", '"soon"', "line 17: waiver[0].expires"),
         ('owner = "kernels@example.org"', "", "line 13: waiver[0].owner: is missing"),
         ("bound = 0", "factor = 2", "line 4: gate[0]: give bound, or floor and factor"),

@@ -37,7 +37,7 @@ class Results:
 
     def __init__(self, path: Path, root: Path, tests: str) -> None:
         self.path, self.root = path, root
-        self.tests = _digest(sorted((root / "tests").glob("*.py")) + sorted((root / tests).rglob("*.py")))
+        self.tests = _digest(_files(root / "tests", root / tests))
         self._sources: dict[str, str] = {}
         self._found: dict[tuple[str, int], Found] = {}
         for line in path.read_text().splitlines() if path.exists() else []:
@@ -65,6 +65,14 @@ class Results:
         if module not in self._sources:
             self._sources[module] = _digest([self.root / module])
         return self._sources[module]
+
+
+def _files(root: Path, folder: Path) -> list[Path]:
+    """The tests of a folder, the conftest, and what either imports of the modules beside it."""
+    mine = [root / "conftest.py", *sorted(folder.rglob("*.py"))]
+    text = "".join(path.read_text() for path in mine if path.exists())
+    beside = sorted(path for path in root.glob("*.py") if f"from {root.name}.{path.stem} " in text)
+    return [path for path in mine if path.exists()] + beside
 
 
 def _digest(paths: Iterable[Path]) -> str:

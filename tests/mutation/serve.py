@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import gc
+import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -20,7 +21,8 @@ from tests.mutation.results import Outcome, Results
 from tests.mutation.swap import Functions, forget
 
 SLOWER, AT_LEAST = 5, 10
-"""Limit of CPU: so many times what its tests take unchanged, and seconds for the fork and imports on top."""
+"""Limit of CPU: so many times what its tests take unchanged, and seconds for the fork and imports on top. A single test has
+the same limit, so that a loop without an end isn't given the time of all the tests that come after it."""
 
 SHORT = 1
 """Seconds of CPU, under coverage: the most that a test may take to be asked about what another module does at import."""
@@ -34,9 +36,12 @@ PYTEST = ("-q", "-s", "-p", "no:cacheprovider", "-p", "no:faulthandler")
 class _Chosen:
     """A pytest plugin that runs the chosen tests in their order, before them those that the mutant gave another name."""
 
-    def __init__(self, chosen: Sequence[str], known: Collection[str]) -> None:
+    def __init__(self, chosen: Sequence[str], known: Collection[str], seconds: Mapping[str, float]) -> None:
         self.order = {test: number for number, test in enumerate(chosen)}
-        self.known = known
+        self.known, self.seconds = known, seconds
+
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        limit(self.seconds.get(item.nodeid, 0))
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         mine = [item for item in items if item.nodeid in self.order or item.nodeid not in self.known]
@@ -72,7 +77,7 @@ class Server:
         """The tests unchanged, in a child, so that this process never ran one."""
 
         def work(folder: Path) -> bool:
-            failed = _first_failure(list(self.items.values()), self.watch)
+            failed = _first_failure(list(self.items.values()), {}, self.watch)
             self.watch.reach().save(folder / "note") if not failed else (folder / "note").write_text(failed)
             return not failed
 
@@ -93,16 +98,16 @@ class Server:
             return
         again = self._runs_at_import(mutant)
         chosen = sorted(self._at_import(mutant.module) if again else tests, key=self._worth, reverse=True)
-        limit = AT_LEAST + SLOWER * sum(self.reach.seconds[test] for test in chosen)
+        seconds = AT_LEAST + SLOWER * sum(self.reach.seconds[test] for test in chosen)
 
         def work(folder: Path) -> bool:
             if again or not self.functions.swap(self.root, mutant):
                 return self._imported_again(mutant, chosen)
-            failed = _first_failure([self.items[test] for test in chosen])
+            failed = _first_failure([self.items[test] for test in chosen], self.reach.seconds)
             (folder / "note").write_text(failed)
             return not failed
 
-        self.running[mutant] = fork(work, limit), time.monotonic()
+        self.running[mutant] = fork(work, seconds), time.monotonic()
 
     def _worth(self, test: str) -> float:
         """Kills so far for each second of CPU: what killed many is asked first, and a fast one before a slow one."""
@@ -122,7 +127,8 @@ class Server:
     def _imported_again(self, mutant: Mutant, chosen: Sequence[str]) -> bool:
         """The chosen tests, collected once more."""
         forget(self.root, mutant)
-        return pytest.main([*PYTEST, "-x", self.tests], plugins=[_Chosen(chosen, self.items)]) == pytest.ExitCode.OK
+        plugin = _Chosen(chosen, self.items, self.reach.seconds)
+        return pytest.main([*PYTEST, "-x", self.tests], plugins=[plugin]) == pytest.ExitCode.OK
 
     def _wait(self, most: int) -> None:
         """Until at most so many children run."""
@@ -139,9 +145,16 @@ class Server:
         self.results.add(mutant, outcome, by, seconds)
 
 
-def _first_failure(items: Sequence[pytest.Item], watch: Watch | None = None) -> str:
-    """The first test that fails; those after it don't run. "" if all pass."""
+def limit(seconds: float) -> None:
+    """SIGPROF ends this process if the next test takes much more CPU than the seconds that it takes unchanged."""
+    signal.setitimer(signal.ITIMER_PROF, AT_LEAST + SLOWER * seconds)
+
+
+def _first_failure(items: Sequence[pytest.Item], seconds: Mapping[str, float], watch: Watch | None = None) -> str:
+    """The first test that fails; those after it don't run. "" if all pass. ``seconds``: limit those that are in it."""
     for item, following in zip(items, [*items[1:], None], strict=True):
+        if item.nodeid in seconds:
+            limit(seconds[item.nodeid])
         with watch.test(item.nodeid) if watch else nullcontext():
             reports = runtestprotocol(item, log=False, nextitem=following)
         if any(report.failed for report in reports):

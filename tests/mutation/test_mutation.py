@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import ast
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from tests.mutation import serve
 from tests.mutation.argued import Argued, key
 from tests.mutation.changes import Mutant, mutants, mutated
+from tests.mutation.child import fork
 from tests.mutation.results import Results
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -90,6 +94,20 @@ def test_what_tests_notice_is_killed_and_the_rest_lives_or_is_not_covered(projec
         "x + 1 → x - 1": "not covered",
         "x + 1 → x + 2": "not covered",
     }
+
+
+def test_a_loop_without_an_end_is_given_the_time_of_its_test_and_not_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serve, "AT_LEAST", 0.05)
+
+    def work(folder: Path) -> bool:
+        serve.limit(0.01)
+        while True:
+            pass
+
+    child = fork(work, seconds=60)
+    while (code := child.poll()) is None:
+        time.sleep(0.01)
+    assert (code, child.note()) == (-signal.SIGPROF, "")
 
 
 def test_a_result_holds_until_the_module_changes_and_a_survivors_until_the_tests_do(project: Path) -> None:

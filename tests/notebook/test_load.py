@@ -39,7 +39,7 @@ def test_an_unknown_table_is_named(good: LoadedRun) -> None:
     assert (
         good.columns("pairs").set_index("column").loc["dlogp", "meaning"].startswith("nat, candidate minus reference")
     )
-    with pytest.raises(UsageError, match="has no table 'pair' .did you mean 'pairs'"):
+    with pytest.raises(UsageError, match=r"has no table 'pair' \(did you mean 'pairs'"):
         good.columns("pair")
 
 

@@ -56,7 +56,7 @@ def test_an_existing_run_is_refused_without_resume(filled: Run) -> None:
 
 def test_a_folder_with_something_else_is_refused_and_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("years of work")
-    with pytest.raises(UsageError, match="isn't empty and isn't a run"):
+    with pytest.raises(UsageError, match="isn't empty; give --out"):
         create_run(ENVIRONMENT, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 

@@ -7,7 +7,7 @@ import pytest
 
 from replaycheck.report.aligned import aligned, aligned_chart
 from replaycheck.report.begins import Key, Path, begins, begins_said
-from replaycheck.schema.arm import Effect
+from replaycheck.schema.arm import Effect, PoolDtype
 
 from .test_figures import GRID, TOTAL, cell, pairs, result
 
@@ -95,6 +95,17 @@ def test_the_chart_of_restores_says_where_it_begins(fault: bool) -> None:
         assert "after the restore at 40" in see
     else:
         assert "Rises above other cuts (cumulative sum): fp32 nowhere in 12 paths" in see
+
+
+@pytest.mark.parametrize("pool", ["fp32", "bf16"])
+def test_a_reduced_pool_may_rise_by_its_rounding(pool: str) -> None:
+    of = result(cell(TOTAL, Effect.TOTAL), cell(GRID, Effect.GRID))
+    arms = tuple(arm.model_copy(update={"pool": PoolDtype(pool)}) if arm.name == "warm" else arm for arm in of.arms)
+    rows = [pairs(TOTAL, s.tolist(), key[0], restore=RESTORE) for key, (_, s, _) in planted(noise(1), RESTORE).items()]
+    rows += [pairs(GRID, size.tolist(), trace) for (trace, _), (_, size, _) in noise(2).items()]
+    see = aligned_chart(aligned(of.model_copy(update={"arms": arms}), rows)).see
+    assert f"(cumulative sum): {pool} in 6 of 12 paths" in see
+    assert ("its rounding alone" in see) == (pool == "bf16")
 
 
 def test_without_a_control_nothing_is_said_of_where_it_begins() -> None:

@@ -240,6 +240,13 @@ def test_the_pool_that_parts_sooner_is_named_by_votes_of_traces(bf16: int, said:
     assert said is None or said in see
 
 
+def test_pools_whose_comparisons_differ_in_more_arent_compared() -> None:
+    other = "total/another/bf16"
+    cells = {PoolDtype.FP32: cell(TOTAL, Effect.TOTAL), PoolDtype.BF16: cell(other, Effect.TOTAL)}
+    rows = [divergences(("a", 20, False)), divergences(("a", 10, False), of=other)]
+    assert "parted sooner" not in parted.survival_chart(parted.curves(cells, rows)).see
+
+
 def test_traces_that_only_one_pool_has_dont_vote() -> None:
     cells = {PoolDtype.FP32: cell(TOTAL, Effect.TOTAL), PoolDtype.BF16: cell(BF16, Effect.TOTAL)}
     rows = [divergences(("a", 20, False), ("b", 20, False)), divergences(("b", 10, False), ("c", 90, True), of=BF16)]

@@ -72,6 +72,6 @@ def packed(x: Tensor) -> Tensor:
 
 
 def aligned(x: Tensor) -> Tensor:
-    """x, contiguous and at 16 bytes; copied where it isn't."""
+    """x [...], contiguous and at 16 bytes; copied where it isn't."""
     x = x.contiguous()
     return x.clone() if x.data_ptr() % _ALIGNMENT else x

@@ -100,7 +100,7 @@ def compare(found: ProviderKernel, inputs: KdaInputs, initial: Tensor) -> dict[s
 
     recipe = recipe_of(found, inputs)
     interior = found.kernel.sources - {SnapshotSource.FINAL}
-    rows = [SnapshotRow(0, 1, 0, sorted(interior)[0])] if interior and inputs.offsets[1] > recipe.chunk else []
+    rows = [SnapshotRow(0, 1, 0, min(interior))] if interior and inputs.offsets[1] > recipe.chunk else []
     got = found.kernel(inputs, initial, rows, recipe)
     truth = ORACLE_KERNEL(inputs, initial, rows, recipe)
     allowed = predict_for(inputs, recipe, "chunk" if found.kernel.form == "chunk" else "recurrent")
@@ -161,7 +161,7 @@ def part(inputs: KdaInputs, begin: int, end: int) -> KdaInputs:
 
 
 def error(found: Tensor, truth: Tensor) -> float:
-    """Frobenius error relative to the truth."""
+    """Frobenius error of ``found`` [...] relative to the truth, of one shape."""
     return float((found.double() - truth.double()).norm() / truth.double().norm())
 
 

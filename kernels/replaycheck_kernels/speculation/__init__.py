@@ -17,6 +17,7 @@ copies       slots of all layers copied by plan, convolution windows at an offse
 ring         raw inputs of (d)
 pools        slots of temporal and convolution state for all layers
 methods      the four ways, step by step, on pools
-checks       exact checks of all this, by name, for ``probe state``
+checks       exact checks of all this, by name, for ``probe state``; ``check_methods``, and the ``cases`` that they run on
+backend      torch or Triton behind one interface
 triton       verify, commit, compaction and copies as Triton kernels; imported only when used
 """

@@ -26,7 +26,7 @@ FLUSHED = 2.0**-126
 
 
 def gamma(roundings: Tensor) -> Tensor:
-    """γ_m for a tensor of counts m."""
+    """γ_m for counts m [...], fp64."""
     return roundings * UNIT / (1 - roundings * UNIT)
 
 
@@ -45,7 +45,7 @@ def association_bound(lengths: Tensor, magnitude: Tensor) -> Tensor:
 
 
 def excess(rebuilt: Tensor, sequential: Tensor, allowed: Tensor) -> float:
-    """Largest |rebuilt − sequential| in units of ``allowed`` (of one shape); infinite if one isn't a number.
+    """Largest |rebuilt − sequential| in units of ``allowed``, all [R, HV, V, K]; infinite if one isn't a number.
 
     Where nothing is allowed the unit is the smallest fp32 number, so that equal states give 0.
     """

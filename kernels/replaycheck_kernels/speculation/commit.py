@@ -133,7 +133,7 @@ def rebuild(checkpoint: Tensor, records: Records, lengths: Tensor, decays: Decay
 
 
 def magnitude(checkpoint: Tensor, records: Records, lengths: Tensor, decays: Decays, recipe: Recipe) -> Tensor:
-    """The same sum of absolute values: the size that rounding errors of a rebuild are relative to (see ``bound``)."""
+    """The same sum of absolute values, [R, HV, V, K]: what rounding errors of a rebuild are relative to (see ``bound``)."""
     keys, factors = activated(records, decays, recipe, torch.float64)
     return _accumulate(checkpoint.double().abs(), records.correction.double().abs(), keys.abs(), factors, lengths)
 

@@ -80,7 +80,7 @@ def decay_error(records: Records, decays: Decays) -> Tensor:
 
 
 def exponential(x: Tensor) -> Tensor:
-    """E(x): relative error of e^x."""
+    """E(x): relative error of e^x, x [...]."""
     return EXP + 2 * UNIT * x.abs()
 
 

@@ -54,7 +54,7 @@ class Windows:
 
 
 def take(inputs: KdaInputs, tokens: Tensor, lengths: Sequence[int]) -> KdaInputs:
-    """The packed tokens ``tokens``, as sequences of these lengths."""
+    """The packed tokens ``tokens`` [N], as sequences of these lengths."""
     offsets = [0]
     for length in lengths:
         offsets.append(offsets[-1] + length)

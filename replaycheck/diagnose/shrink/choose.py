@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pyarrow.compute as pc
 
-from replaycheck.errors import UsageError
+from replaycheck.errors import UsageError, choices
+from replaycheck.names import did_you_mean
 from replaycheck.replay.parts import Run, read_part
 from replaycheck.replay.settings import Settings
 from replaycheck.replay.store import groups_done
@@ -57,6 +58,7 @@ def choose(settings: Settings, run: Run, result: Result, cell: str | None = None
     """
     found = failing_cells(result)
     if cell is not None:
+        _refuse_unknown(result, cell)
         found = [each for each in found if each.name == cell]
     if not found:
         raise UsageError(
@@ -75,6 +77,13 @@ def choose(settings: Settings, run: Run, result: Result, cell: str | None = None
     raise UsageError(
         "the failing cells of the run don't fail when they are run again; was the model, or the code, changed?"
     )
+
+
+def _refuse_unknown(result: Result, cell: str) -> None:
+    names = [each.name for each in result.cells if each.effect is Effect.EXACT]
+    if cell not in names:
+        there = choices(names) if names else "none"
+        raise UsageError(f"--cell {cell!r} is no exact cell of the run{did_you_mean(cell, names)}; it has {there}")
 
 
 def _groups(settings: Settings, run: Run, cell: str) -> list[int]:

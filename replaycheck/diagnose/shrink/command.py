@@ -10,11 +10,13 @@ from time import process_time
 
 from replaycheck.assets import model_dir
 from replaycheck.errors import InternalError, UsageError
+from replaycheck.files import made_folder
 from replaycheck.model.config import load_config
 from replaycheck.replay.parts import Run
 from replaycheck.replay.settings import Settings
 from replaycheck.replay.store import read_result
 from replaycheck.replay.worker import keep_memory, one_thread
+from replaycheck.schema.result import Result
 from replaycheck.subjects.choose import LAB
 
 from ..again import Case
@@ -59,9 +61,9 @@ def shrink(
     one_thread()
     keep_memory()
     begin = process_time()
+    result = read_result(run)
     digest = blake2b(run.result.read_bytes(), digest_size=16).hexdigest()
-    folder.mkdir(parents=True, exist_ok=True)
-    case, progress = _start(settings, run, folder, digest, cell, say)
+    case, progress = _start(settings, run, result, folder, digest, cell, say)
     search = Search(case, progress, folder, say)
     done = search.run()
     small = search.case(done.smallest)
@@ -82,13 +84,20 @@ def shrink(
 
 
 def _start(
-    settings: Settings, run: Run, folder: Path, digest: str, cell: str | None, say: Callable[[str], None]
+    settings: Settings,
+    run: Run,
+    result: Result,
+    folder: Path,
+    digest: str,
+    cell: str | None,
+    say: Callable[[str], None],
 ) -> tuple[Case, Progress]:
     known = load(folder, digest)
     if known is not None:
         say(f"going on with {known.cell}: {known.tests} cases were tried")
         return _known(settings, known), known
-    case, check = choose(settings, run, read_result(run), cell)
+    case, check = choose(settings, run, result, cell)
+    made_folder(folder)
     say(f"{case.candidate.name}, group {case.group.group}: {case.tokens} tokens; fails in {check}")
     config = load_config(case.work.model)
     smallest = Smallest(

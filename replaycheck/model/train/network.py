@@ -25,7 +25,7 @@ Weights = Mapping[str, Tensor]
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
-    """x / sqrt(mean x² + eps) · weight over the last axis, in fp32."""
+    """x [..., D] / sqrt(mean x² + eps) · weight [D] over the last axis, in fp32."""
     x = x.float()
     normed: Tensor = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + eps) * weight
     return normed

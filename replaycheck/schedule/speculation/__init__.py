@@ -9,5 +9,6 @@ planner   one compiler a method: windows in, operations out
 symbolic  runs a plan on token lists and says where a slot, window or cache doesn't hold what the plan says
 checks    a sweep of plans round boundaries, for ``probe state``
 rows      windows as rows of an arm's schedule, and as passes of an arm that decodes token by token
+lag       a ring with a lag: accepted tokens stay as raw inputs until they must be folded
 early     what can't be played, said before anything runs
 """

@@ -96,7 +96,7 @@ class PageTable:
 
 
 def page_table(sequences: Sequence[NDArray[np.int64]], lengths: Sequence[int], device: torch.device) -> PageTable:
-    """The table of packed queries, made once a pass for all layers.
+    """The table of packed queries, from each row's pages [p], made once a pass for all layers.
 
     Args:
         sequences: pages of each sequence, its own new tokens included. lengths: new tokens, the queries, of each.

@@ -73,12 +73,12 @@ def _state_problem(expected: SequenceState, found: SequenceState) -> str | None:
 
 
 def slice_problem(name: str, whole: Tensor, part: Tensor, cut: Cut | None) -> str | None:
-    """Why a rank's tensor isn't the slice that its plan says, bit for bit."""
+    """Why a rank's tensor [...] isn't the slice that its plan says, bit for bit."""
     return None if same_bytes(take(whole, cut), part) else f"{name} isn't the slice of the whole"
 
 
 def same_bytes(a: Tensor, b: Tensor) -> bool:
-    """Equal shapes and bytes; a NaN equals itself, and 0 isn't −0."""
+    """Equal shapes [...] and bytes; a NaN equals itself, and 0 isn't −0."""
     if a.shape != b.shape or a.dtype != b.dtype:
         return False
     return torch.equal(a.contiguous().view(torch.uint8), b.contiguous().view(torch.uint8))

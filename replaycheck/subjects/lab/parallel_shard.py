@@ -25,7 +25,7 @@ COLUMN_PARALLEL = ("kda.qkv", "kda.f_b", "kda.g_b", "kda.b", "mla.q", "mla.kv_b"
 
 
 def take(whole: Tensor, cut: Cut | None) -> Tensor:
-    """The part of a tensor, in memory of its own; the tensor itself where every rank has it."""
+    """The part of a tensor [...], in memory of its own; the tensor itself where every rank has it."""
     return whole if cut is None else whole.index_select(cut.axis, _places(cut, whole))
 
 

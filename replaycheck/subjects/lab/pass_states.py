@@ -238,7 +238,7 @@ def stacked(states: Sequence[Tensor], dtype: torch.dtype) -> Tensor:
 
 
 def copies(batch: Tensor) -> list[Tensor]:
-    """The parts of a batch with memory of their own: one that is kept doesn't keep the others'. One launch on a GPU."""
+    """The parts of a batch [R, ...] with memory of their own: one that is kept doesn't keep the others'. One launch."""
     parts = list(batch.unbind())
     made = [torch.empty_like(part) for part in parts]
     if made:

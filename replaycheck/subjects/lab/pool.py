@@ -24,7 +24,7 @@ TORCH_DTYPE = {PoolDtype.FP32: torch.float32, PoolDtype.BF16: torch.bfloat16, Po
 
 
 def cast(state: Tensor, dtype: torch.dtype) -> Tensor:
-    """The one cast of a store: direct, to nearest. The double-rounding probe tests this function."""
+    """The one cast of a store, of a state [...]: direct, to nearest. The double-rounding probe tests this function."""
     return state.to(dtype)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from replaycheck.errors import UsageError, choices
 from replaycheck.schema.trace import Group
 
 from .draft import DraftGroup
@@ -17,6 +18,8 @@ from .log import Log
 from .source import SourceFile
 
 __all__ = ["Context", "Head", "Importer", "Options"]
+
+TAILS = ("own", "next")
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,13 @@ class Options:
     tails: str = "own"
 
     def __post_init__(self) -> None:
-        assert 0 < self.scale <= 1 and self.group_size > 0 and self.tails in ("own", "next")
+        """Raises UsageError for a value that isn't allowed."""
+        if not 0 < self.scale <= 1:
+            raise UsageError(f"an import at scale {self.scale:g} was asked for; give a share above 0 and up to 1")
+        if self.group_size < 1:
+            raise UsageError(f"groups of {self.group_size} requests were asked for; give 1 or more")
+        if self.tails not in TAILS:
+            raise UsageError(f"tails {self.tails!r} are unknown; allowed are {choices(TAILS)}")
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ def _group(source: SourceFile, number: int, window: Sequence[tuple[Fields, Field
     for index, (span, attributes) in enumerate(window):
         name = attributes.name(_CONVERSATION, "") or span.name("traceId", f"call-{index}")
         thread = threads.setdefault(name, Thread(group, name, log))
-        prompt = _system(attributes, log) + _messages(attributes, _INPUT, log)
+        prompt = _system(attributes) + _messages(attributes, _INPUT, log)
         answers = [each for each in _messages(attributes, _OUTPUT, log) if each.role == "assistant"]
         if not answers:
             log.drop("call without an answer")
@@ -111,7 +111,7 @@ def _messages(attributes: Fields, name: str, log: Log) -> list[Message]:
     return [_message(each, log) for each in _list(attributes, name).objects(name, [])]
 
 
-def _system(attributes: Fields, log: Log) -> list[Message]:
+def _system(attributes: Fields) -> list[Message]:
     parts = list(_list(attributes, _SYSTEM).objects(_SYSTEM, []))
     text = "\n".join(part.text("content", "") for part in parts if part.text("type", "text") == "text")
     return [Message("system", text)] if parts else []

@@ -55,9 +55,7 @@ def _group(source: SourceFile, record: Fields, context: Context) -> DraftGroup:
     session = _Session("main", 0.0, space, record.integer("block_size", 1, 65536))
     group = DraftGroup(source, name)
     for trace, calls in _calls(record, session, context.log).items():
-        made = [
-            _with_tail(call, after, session, context) for call, after in zip(calls, [*calls[1:], None], strict=True)
-        ]
+        made = [_with_tail(call, after, context) for call, after in zip(calls, [*calls[1:], None], strict=True)]
         grow(group, group.trace(trace), made, context.log)
     return group
 
@@ -118,7 +116,7 @@ def _tail(session: _Session, number: int, length: int) -> tuple[Span, ...]:
     return (Span((session.scope, session.name, number, "tail"), 0, rest),) if rest else ()
 
 
-def _with_tail(call: Call, after: Call | None, session: _Session, context: Context) -> Call:
+def _with_tail(call: Call, after: Call | None, context: Context) -> Call:
     """With ``--tails next``: the tail is how the next prompt goes on, if that keeps all blocks of this one."""
     if context.options.tails != "next" or after is None or len(call.spans) == call.blocks:
         return call

@@ -7,39 +7,35 @@ llama.cpp's graph can't hold (the epsilon of the L2 norms, see the export) lies 
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from replaycheck.assets import model_dir, trace_suite
 from replaycheck.model.gguf_export import export_gguf
-from replaycheck.subjects.lab.network import Network, RowInput
 from replaycheck.subjects.server.http import Client
 from replaycheck.subjects.server.llamacpp.launch import LlamaServer
 from replaycheck.subjects.server.llamacpp.wire import Wire, force
 from replaycheck.traces.read import read_groups
 from replaycheck.traces.tree import request_paths
 from replaycheck.traces.vocabulary import END, SIZE
-from replaycheck_kernels.recipe import preset
-from replaycheck_kernels.registry import ours
+from tests.against_transformers import of_lab, of_transformers
 from tests.tensors import one_thread as one_thread
 
 pytest.importorskip("transformers")
 
 POSITIONS = 100
-"""Three turns, of which one ends at a chunk's edge, and the beginning of a fourth. Token by token, each costs 80 ms of CPU."""
+"""Three turns, of which one ends at a chunk's edge, and the beginning of a fourth."""
 
 FACTOR = 4
 
-PREFILLED = 20
-"""Last positions that llama.cpp scores behind a prefilled prompt as well; each takes a cold request."""
+LAST = 20
+"""Positions at the end that llama.cpp scores behind a prefilled prompt as well; each takes a cold request."""
+
+WHOLE, SINGLE = (POSITIONS,), (1,) * POSITIONS
 
 
 @pytest.fixture(scope="module")
@@ -47,32 +43,6 @@ def tokens() -> list[int]:
     """The beginning of a conversation with tools, special tokens among them."""
     group = next(each for each in read_groups(trace_suite("quick")) if each.group == "edges_64")
     return list(max(request_paths(group), key=lambda path: path.end).tokens[: POSITIONS + 1])
-
-
-def of_transformers(tokens: list[int], folder: Path) -> tuple[np.ndarray, np.ndarray]:
-    """One forward, and token by token: [n − 1] each."""
-    np.save(folder / "tokens.npy", np.array(tokens))
-    script = Path(__file__).parents[2] / "lab" / "transformers_logprobs.py"
-    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-    files = [str(folder / "tokens.npy"), str(folder / "out.npy")]
-    command = [sys.executable, str(script), str(model_dir(None)), *files, str(POSITIONS)]
-    subprocess.run(command, check=True, env=environment, capture_output=True, timeout=600)
-    found = np.load(folder / "out.npy")
-    return found[0], found[2]
-
-
-@torch.no_grad()
-def of_lab(tokens: list[int], piece: int) -> np.ndarray:
-    recipe = preset("exact")
-    network = Network(model_dir(None), recipe, ours(recipe, "cpu"))
-    state, rows = network.empty_state(), []
-    for at in range(0, POSITIONS, piece):
-        form = "recurrent" if piece == 1 and at else "chunk"
-        output = network.forward([RowInput(tokens[at : min(at + piece, POSITIONS)], at, form, state)])[0]
-        state = output.final
-        rows.append(output.logits)
-    table = torch.log_softmax(torch.cat(rows).double(), -1)
-    return table.gather(1, torch.tensor(tokens[1:])[:, None])[:, 0].numpy()
 
 
 def of_llamacpp(wire: Wire, tokens: list[int], cache: bool) -> tuple[np.ndarray, list[int]]:
@@ -90,7 +60,7 @@ def of_llamacpp(wire: Wire, tokens: list[int], cache: bool) -> tuple[np.ndarray,
 
 def prefilled(wire: Wire, tokens: list[int]) -> np.ndarray:
     """The last positions, each after a cold prompt of all that stands before it."""
-    starts = range(len(tokens) - PREFILLED, len(tokens))
+    starts = range(len(tokens) - LAST, len(tokens))
     said = [wire.complete(tokens[:at], 1, cache=False, slot=1).entries[0] for at in starts]
     return np.array([entry[1][tokens[at]] for at, entry in zip(starts, said, strict=True) if entry])
 
@@ -102,13 +72,13 @@ def test_lab_transformers_and_llamacpp_agree_within_their_floors(
     wire = Wire(Client(serve(tmp_path / "shipped.gguf").url), SIZE)
     cold, none = of_llamacpp(wire, tokens, cache=False)
     warm, hits = of_llamacpp(wire, tokens, cache=True)
-    decoded = np.abs(cold[-PREFILLED:] - prefilled(wire, tokens)).max()
+    decoded = np.abs(cold[-LAST:] - prefilled(wire, tokens)).max()
     assert not any(none) and all(hits[1:]) and len(hits) > 2
-    whole, single = of_transformers(tokens, tmp_path)
-    found = {"transformers": single, "lab": of_lab(tokens, 1), "llama.cpp cold": cold, "llama.cpp warm": warm}
+    whole, single = (of_transformers(tokens, pieces) for pieces in (WHOLE, SINGLE))
+    found = {"transformers": single, "lab": of_lab(tokens, SINGLE), "llama.cpp cold": cold, "llama.cpp warm": warm}
     floors = {
         "transformers": np.abs(whole - single).max(),
-        "lab": np.abs(of_lab(tokens, POSITIONS) - found["lab"]).max(),
+        "lab": np.abs(of_lab(tokens, WHOLE) - found["lab"]).max(),
         "llama.cpp cold": decoded,
         "llama.cpp warm": decoded,
     }

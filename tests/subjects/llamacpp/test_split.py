@@ -54,7 +54,8 @@ def test_split_has_warms_bits_where_cold_has_others(
         live = replay(other, move.prompt, move.answer, taken.cuts, NONE)
         mine = table(said, len(move.answer), SIZE)
         assert np.abs(mine - table(live, len(move.answer), SIZE)).max() == 0, move.name
-        differ = max(differ, np.abs(mine - cold(other, move.prompt, move.answer)).max())
+        # One difference is enough, and a cold answer costs as much as all pieces together.
+        differ = differ or np.abs(mine - cold(other, move.prompt, move.answer)).max()
     assert differ > 0
 
 

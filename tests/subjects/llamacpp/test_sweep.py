@@ -40,12 +40,12 @@ def _few_moves(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_recurrent_models_answer_another_text_with_cache_reuse_and_attention_does_not() -> None:
-    found = {(each.architecture, each.axis): each for each in sweep(("mamba", "llama"), (BASE, REUSE))}
-    for name in ("mamba", "llama"):
+    found = {(each.architecture, each.axis): each for each in sweep(("mamba2", "llama"), (BASE, REUSE))}
+    for name in ("mamba2", "llama"):
         clean = found[name, BASE.name]
         assert clean.verdict in (Verdict.EXACT, Verdict.NOISE), clean
         assert sum(move.hit > 0 for move in clean.moves) >= 5 and clean.repeat == 0
-    fault = next(move for move in found["mamba", REUSE.name].moves if move.verdict is Verdict.FAULT)
+    fault = next(move for move in found["mamba2", REUSE.name].moves if move.verdict is Verdict.FAULT)
     assert fault.move == "an early turn dropped" and fault.difference > 0.1
     assert fault.wrong_text == f"the first {fault.hit} tokens of the text before, then this prompt"
     # Moved keys and values are a documented approximation, however large.

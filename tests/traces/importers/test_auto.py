@@ -51,7 +51,7 @@ def test_files_of_several_formats_are_imported_in_their_order(do: Import) -> Non
 
 def test_an_unknown_format_names_the_known_ones() -> None:
     with pytest.raises(
-        UsageError, match=r"format 'nope' is unknown; allowed are 'auto', 'weka', .* or pkg.mod:IMPORTER"
+        UsageError, match=r"format 'nope' is unknown.*; allowed are 'auto', 'weka', .* or pkg.mod:IMPORTER"
     ):
         find("nope")
     with pytest.raises(EngineEnvironmentError, match="no module 'nowhere'"):

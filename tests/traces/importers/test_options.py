@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from replaycheck.errors import UsageError
 from replaycheck.schema.trace import Group
+from replaycheck.traces.importers import Options
 from replaycheck.traces.importers.fit import kept_length
 from replaycheck.traces.tree import request_paths
 from tests.traces.importers import formats as made
@@ -118,3 +121,17 @@ def test_names_are_distinct_over_files_groups_and_traces(do: Import) -> None:
 def test_a_text_that_spells_a_special_token_drifts(do: Import) -> None:
     do("openai", {"messages": [made.message("user", "Say <|end|>"), made.message("assistant", "<|no|>")]})
     assert (do.context.log.checked, do.context.log.drifted) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"scale": 0.0}, "scale 0 was asked for; give a share above 0 and up to 1"),
+        ({"scale": 1.01}, "scale 1.01 was asked for; give a share above 0 and up to 1"),
+        ({"group_size": 0}, "groups of 0 requests were asked for; give 1 or more"),
+        ({"tails": "mine"}, "tails 'mine' are unknown; allowed are 'own' or 'next'"),
+    ],
+)
+def test_options_that_mean_nothing_are_refused(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        Options(**options)

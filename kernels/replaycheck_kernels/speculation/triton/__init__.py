@@ -3,6 +3,7 @@
 activation  what kernels share: norm of a key, decay
 verify      the read-only verify with records, one launch a layer
 commit      commit plan, rebuild of all layers, compaction of all layers: one launch each
+support     what the launchers refuse
 copies      temporal states and convolution windows of all layers, one launch
 
 Nothing here is imported until it is used; importing needs Triton. No call asks the host for a value, so all of them can be

@@ -127,13 +127,13 @@ class Wire:
         return found
 
     def _of(self, prompt: Sequence[int], found: Completion, path: str) -> None:
-        """What it read and what it had cached make up the prompt, or it answers another one. Chats are its own template's."""
+        """What it read and had cached make up the prompt, or it answers another one. Chats are its own template's."""
         if found.computed is None or found.cached is None or found.truncated:
             return
         if found.computed + found.cached != len(prompt):
             raise ServerFault(
-                f"POST {self.client.url}{path}: it counts {found.cached} cached and {found.computed} computed tokens, and was "
-                f"sent {len(prompt)}: this is the answer to another prompt"
+                f"POST {self.client.url}{path}: it counts {found.cached} cached and {found.computed} computed tokens, and "
+                f"was sent {len(prompt)}: this is the answer to another prompt"
             )
 
     def _asked(self, prompt: Sequence[int], new: int) -> dict[str, Any]:

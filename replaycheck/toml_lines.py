@@ -1,4 +1,4 @@
-"""Where things stand in a gate file: reports point at the line of a gate, errors at the line of a key."""
+"""Where things stand in a TOML file: reports point at the line of a gate, errors at the line of a key."""
 
 from __future__ import annotations
 
