@@ -31,12 +31,12 @@ def write_json(path: Path, record: Record) -> None:
 def read_json(path: Path, kind: type[AnyRecord], advice: str) -> AnyRecord:
     """The record in ``path``. :class:`UsageError` names the file, the first wrong field and ``advice``."""
     try:
-        return kind.model_validate_json(_bounded(path))
+        return kind.model_validate_json(_bounded(path, advice))
     except ValidationError as error:
         raise UsageError(f"{str(path)!r} isn't a valid record: {next(problems(error, advice, kind))}") from None
 
 
-def _bounded(path: Path) -> bytes:
+def _bounded(path: Path, advice: str) -> bytes:
     refuse_link(path)
     try:
         size = path.stat().st_size
@@ -46,7 +46,7 @@ def _bounded(path: Path) -> bytes:
             )
         return path.read_bytes()
     except OSError as error:
-        raise UsageError(f"{str(path)!r} can't be read ({error.strerror}); give the file of a finished run") from None
+        raise UsageError(f"{str(path)!r} can't be read ({error.strerror}); {advice}") from None
 
 
 def refuse_link(path: Path) -> None:

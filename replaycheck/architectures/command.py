@@ -15,11 +15,12 @@ from replaycheck.json_files import write_json
 from replaycheck.replay.environment import describe, finished
 from replaycheck.replay.store import Run, create_run
 from replaycheck.report.architectures_html import architectures_page
+from replaycheck.say import Say
 from replaycheck.schema.architectures import ArchitectureTable
 from replaycheck.schema.environment import Environment
 
 from .discover import select, version
-from .sweep import Request, Say, sweep
+from .sweep import Request, sweep
 
 __all__ = ["probe_architectures"]
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Literal
 
 from replaycheck.errors import UsageError, choices
+from replaycheck.say import Say
 from replaycheck.schema.architectures import (
     ArchitectureCell,
     ArchitectureOperation,
@@ -20,8 +21,6 @@ from .isolated import LIMIT, Task, sweep_one
 from .operations import OPERATIONS, Operation
 
 __all__ = ["Request", "sweep"]
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ environment.json   versions, device, command, times
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from replaycheck.replay.environment import describe, finished
 from replaycheck.replay.settings import Settings, require_device
 from replaycheck.replay.stage import work_of
 from replaycheck.replay.store import Run, create_run
+from replaycheck.say import Say
 from replaycheck.schema.bench import Bench
 from replaycheck.schema.environment import Environment
 from replaycheck.subjects.lab.kernels import OURS
@@ -29,8 +30,6 @@ from .sharing import count
 from .sides import DTYPE_RECIPES, Setup
 from .whole import compare_sides, profile_figures, shared_figures
 from .workload import Sizes, text_of
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from statistics import median
 import torch
 
 from replaycheck.errors import InternalError
+from replaycheck.say import Say
 from replaycheck.schema.bench import Figure, Target
 
 from . import floors
@@ -27,8 +28,6 @@ SNAPSHOT_COST = 2.0
 BANDWIDTH_SHARE = 80.0
 """Percent of the copy bandwidth that decode should reach: it does little but read and write states."""
 REFERENCE = "fla/chunk_kda"
-
-Say = Callable[[str], None]
 
 
 @dataclass

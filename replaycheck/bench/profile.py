@@ -17,6 +17,7 @@ from typing import Any
 
 from replaycheck.replay.pool import GROUPS_ON_A_GPU
 from replaycheck.replay.worker import Work, one_thread, replay_groups
+from replaycheck.say import Say
 from replaycheck.schema.trace import Group
 
 from .sides import wait
@@ -59,7 +60,7 @@ class Profile:
         return None if self.kernels is None else self.kernels / self.wall
 
 
-def profile(work: Work, groups: Sequence[Group], device: str, say: Callable[[str], None] = lambda _: None) -> Profile:
+def profile(work: Work, groups: Sequence[Group], device: str, say: Say = lambda _: None) -> Profile:
     """Profile the replay of ``groups``, taken as a run groups them: several in lockstep on a GPU, one by one on the CPU."""
     one_thread()
     size = GROUPS_ON_A_GPU if device == "cuda" else 1

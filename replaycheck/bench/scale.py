@@ -10,7 +10,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -21,6 +21,7 @@ from replaycheck.assets import suite_file
 from replaycheck.children import environment
 from replaycheck.errors import EngineEnvironmentError, ExitCode
 from replaycheck.replay.store import Run, read_environment, read_result
+from replaycheck.say import Say
 from replaycheck.schema.bench import Figure, Target
 
 from .figures import figure
@@ -48,8 +49,6 @@ answers = ["decoded"]
 pool = ["bf16"]
 policy = { every = 64, turn_end = true }
 """
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)

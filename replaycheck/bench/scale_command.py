@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from replaycheck.replay.settings import resolve
+from replaycheck.say import Say
 from replaycheck.schema.bench import Bench, Figure, Target
 
 from .command import Place
 from .context import context_cost
 from .scale import Measured, figures_of, measure, sessions_for, targets_of
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,14 @@ identities, which need no values.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
 from replaycheck.model.config import ModelConfig
+from replaycheck.say import Say
 from replaycheck.schedule.compile import compile_schedule
 from replaycheck.schema.arm import Arm
 from replaycheck.schema.trace import Group
@@ -36,9 +37,7 @@ class Shared:
         return 1 - self.computed / self.asked
 
 
-def count(
-    config: ModelConfig, groups: Sequence[Group], arms: Sequence[Arm], say: Callable[[str], None] = lambda _: None
-) -> Shared:
+def count(config: ModelConfig, groups: Sequence[Group], arms: Sequence[Arm], say: Say = lambda _: None) -> Shared:
     """Count over groups, each with all its arms in lockstep, as a worker runs them."""
     asked = computed = 0
     for group in groups:

@@ -6,7 +6,7 @@ torch's, at a small geometry, and only ratios are kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from replaycheck.errors import InternalError
+from replaycheck.say import Say
 from replaycheck.schema.bench import Figure, Target
 from replaycheck_kernels.providers.sglang_windows import SglangWindows
 from replaycheck_kernels.providers.vllm_windows import VllmWindows
@@ -33,8 +34,6 @@ COMMIT_COST = 1.0
 """Of vLLM's Triton commit's time."""
 BANDWIDTH_SHARE = 85.0
 """Percent of the copy bandwidth that copies of many small slots should reach."""
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)

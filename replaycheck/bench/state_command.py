@@ -8,6 +8,7 @@ from typing import Any
 
 from replaycheck.errors import UsageError
 from replaycheck.replay.settings import require_device
+from replaycheck.say import Say
 from replaycheck.schema.bench import Bench
 from replaycheck_kernels.providers import MissingPackage
 from replaycheck_kernels.providers.sglang_windows import SglangWindows
@@ -29,7 +30,7 @@ def state(
     runs: int,
     seed: int,
     out: Path | None,
-    say: Callable[[str], None],
+    say: Say,
 ) -> Bench:
     """Time state operations.
 

@@ -7,10 +7,11 @@ on sessions one by one, as its users run it, then each the other way, so a reade
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
+from replaycheck.say import Say
 from replaycheck.schema.bench import Figure, Target
 
 from .figures import figure, ratios
@@ -29,8 +30,6 @@ GPU_TARGETS = {POSITIONS: 5.0}
 
 KERNEL_SHARE = 70.0
 """Percent of the replay stage's wall time that a GPU should spend in kernels."""
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import click
 
 from replaycheck.cli import groups, options
 from replaycheck.cli.lazy import VerbGroup
-from replaycheck.errors import ExitCode
+from replaycheck.errors import ExitCode, UsageError
 
 __all__ = ["command"]
 
@@ -41,8 +41,12 @@ def check(
     Exit code 0 if nothing is, 1 if something is, 4 if the subject can't be reached.
     """
     from replaycheck.subjects.check import check_subject
-    from replaycheck.subjects.choose import make_subject
+    from replaycheck.subjects.choose import LAB, make_subject
 
+    if name == LAB:
+        raise UsageError(
+            "the lab isn't checked as a subject: `replaycheck selftest` is its check; name another subject"
+        )
     found = check_subject(make_subject(name, engine.with_model(model, device)))
     if as_json:
         options.emit_json({"subject": name, "checks": [line.plain() for line in found]})

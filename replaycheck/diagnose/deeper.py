@@ -11,6 +11,7 @@ from replaycheck.errors import ReplayCheckError
 from replaycheck.replay.parts import Run, read_part
 from replaycheck.replay.settings import Settings
 from replaycheck.replay.store import groups_done
+from replaycheck.say import Say
 from replaycheck.schema.arm import Cell, Effect
 from replaycheck.schema.result import Finding, Result
 from replaycheck.subjects.choose import LAB
@@ -22,8 +23,6 @@ from .explain import UNKNOWN, Explanation, explain
 from .shrink.choose import choose, failing_cells
 
 __all__ = ["deeper", "joined"]
-
-Say = Callable[[str], None]
 
 
 def deeper(settings: Settings, run: Run, say: Say) -> Callable[[Result, Sequence[Finding]], tuple[Finding, ...]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from replaycheck.diagnose.codes import lookup
 from replaycheck.diagnose.shrink.choose import failing_cells
@@ -11,6 +11,7 @@ from replaycheck.errors import ReplayCheckError
 from replaycheck.replay.conclude import Deeper
 from replaycheck.replay.parts import Run
 from replaycheck.replay.settings import Settings
+from replaycheck.say import Say
 from replaycheck.schema.arm import Effect
 from replaycheck.schema.floor import Condition
 from replaycheck.schema.result import CellResult, Finding, Result
@@ -20,7 +21,6 @@ from .worst import condition_text, worst_conditions
 
 __all__ = ["CELLS", "CODE", "beyond_floor", "total_cells"]
 
-Say = Callable[[str], None]
 
 CODE = "RC905"
 

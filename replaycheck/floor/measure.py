@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,6 +15,7 @@ from replaycheck.replay.settings import Settings
 from replaycheck.replay.stage import How, replay_missing
 from replaycheck.replay.store import create_run
 from replaycheck.replay.worker import network, one_thread
+from replaycheck.say import Say
 from replaycheck.schema.arm import Arm, Cell, Compiler, Effect, Kernel, PoolDtype
 from replaycheck.schema.floor import Control, FloorFile
 from replaycheck.subjects.choose import LAB
@@ -28,7 +29,6 @@ from .own import own_floors
 
 __all__ = ["BUDGETS", "for_floor", "measure_floor"]
 
-Say = Callable[[str], None]
 
 BUDGETS = (96, 512)
 """Tokens of a forward pass for the control of other budgets: one that cuts off the chunk grid, and one on it that long

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from replaycheck.replay.settings import Settings
 from replaycheck.replay.stage import batches_of, work_of
 from replaycheck.replay.store import Run, groups_done
 from replaycheck.replay.worker import Work, replay_groups
+from replaycheck.say import Say
 from replaycheck.schema.floor import Control, FloorKind, Measure
 from replaycheck.schema.trace import Group
 from replaycheck.subjects.choose import LAB
@@ -31,7 +32,7 @@ GROUPS_OF_OTHERS = 64
 """Of any other subject nothing is known. 64 traces are what the gates of equivalence need (docs/statistics.md)."""
 
 
-def measure_repeat(settings: Settings, run: Run, say: Callable[[str], None] = lambda line: None) -> tuple[Measure, ...]:
+def measure_repeat(settings: Settings, run: Run, say: Say = lambda line: None) -> tuple[Measure, ...]:
     """One measure for each distinct cold arm of the run; none if it has no cold arm, or if nothing needs it.
 
     The first time is the run's own cold arm, as it is stored; so a group is replayed once more, in a process of its own.
@@ -74,7 +75,7 @@ def _chosen(settings: Settings) -> list[int]:
 
 
 def _stored_and_again(
-    work: Work, settings: Settings, run: Run, chosen: list[int], say: Callable[[str], None]
+    work: Work, settings: Settings, run: Run, chosen: list[int], say: Say
 ) -> Iterator[tuple[pa.Table, pa.Table]]:
     done = groups_done(run)
     parts = {at: part.name for part in batches_of(settings) if part.name in done for at in range(part.first, part.last)}

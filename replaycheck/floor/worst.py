@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,6 +17,7 @@ from replaycheck.replay.settings import Settings
 from replaycheck.replay.stage import work_of
 from replaycheck.replay.store import groups_done
 from replaycheck.replay.worker import one_thread
+from replaycheck.say import Say
 from replaycheck.schema.arm import Arm, Compiler, Effect, PoolDtype
 from replaycheck.schema.floor import Condition, Floors
 from replaycheck.schema.result import ArmResult, CellResult, Result
@@ -29,7 +30,6 @@ from .controls import with_changes
 
 __all__ = ["POSITIONS", "condition_text", "worst_conditions"]
 
-Say = Callable[[str], None]
 
 POSITIONS = 3
 """Turns of a cell that are looked at, the worst position of each: a turn replays its group under ten runs side by side."""

@@ -21,6 +21,7 @@ from replaycheck.model.checkpoint import digest
 from replaycheck.replay.environment import describe, finished
 from replaycheck.replay.store import create_run
 from replaycheck.report.probe_html import probe_page
+from replaycheck.say import Say
 from replaycheck.schema.environment import Environment
 from replaycheck.schema.probe_table import ProbeTable
 from replaycheck.schema.probe_times import ProbeTimes
@@ -31,7 +32,7 @@ from replaycheck_kernels.providers.loading import OURS
 
 from .collection import kernel_probes, learnt_decays
 from .recorder import record
-from .table import Request, Say, probe_table, providers
+from .table import Request, probe_table, providers
 
 
 def probe_kernels(

@@ -18,6 +18,7 @@ from torch import Tensor
 from replaycheck.autotuning import PROBED
 from replaycheck.errors import EngineEnvironmentError, UsageError
 from replaycheck.processes import cores
+from replaycheck.say import Say
 from replaycheck.schema.probe_table import ProbeRow, ProbeTable
 from replaycheck.schema.probe_times import ProbeTimes, RowTimes
 from replaycheck.schema.result import ProbeResult
@@ -32,7 +33,6 @@ from .recording import Recording
 from .subject import DEVICE, INTERPRETED, SMALL, STEPWISE, Learnt, Sizes, Subject
 from .timed import Timed, timed
 
-Say = Callable[[str], object]
 Spoil = Callable[[Recipe], Recipe]
 
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from replaycheck.errors import EngineEnvironmentError, ReplayCheckError, UsageError
 from replaycheck.model.checkpoint import digest
+from replaycheck.say import Say
 from replaycheck.subjects.choose import LAB
 
 from .pool import AHEAD, BYTES_A_WORKER
@@ -27,8 +28,6 @@ RETRIES = 3
 
 BYTES_WITHOUT_A_MODEL = 2**29
 """What a task of another subject reserves: python, torch and arrow take 400 MB."""
-
-Say = Callable[[str], None]
 
 
 def replay_on_cluster(

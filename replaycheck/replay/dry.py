@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import resource
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import process_time
 
 from replaycheck.report.verdict import not_checked
+from replaycheck.say import Say
 from replaycheck.schedule.compile import compile_arms
 from replaycheck.schedule.steps import Compute, Schedule
 from replaycheck.text import aligned
@@ -38,9 +39,7 @@ class _Count:
     scale: float
 
 
-def dry_run(
-    settings: Settings, how: How, calibrate: bool = True, say: Callable[[str], None] = lambda line: None
-) -> str:
+def dry_run(settings: Settings, how: How, calibrate: bool = True, say: Say = lambda line: None) -> str:
     """One line an arm: kernels, how answers entered the state, pool, policy, expected hits, tokens to compute. Then totals.
 
     Args:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from replaycheck.errors import UsageError
 from replaycheck.files import write_atomically
+from replaycheck.say import Say
 from replaycheck.schema.environment import Environment
 from replaycheck.schema.result import Result
 from replaycheck.schema.shard import ShardRecord
@@ -19,8 +20,6 @@ from .store import Run, create_run, groups_done, open_run, part_path, read_envir
 __all__ = ["merge"]
 
 FOLDERS = {"observations": "parquet", "pairs": "parquet", "restores": "parquet", "groups": "json"}
-
-Say = Callable[[str], None]
 
 
 def merge(paths: Sequence[Path], out: Path | None, say: Say = lambda line: None) -> tuple[Run, Result]:

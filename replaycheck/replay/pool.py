@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import signal
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 
 from replaycheck.errors import EngineEnvironmentError
 from replaycheck.processes import cores, end_with_the_parent, end_workers
+from replaycheck.say import Say
 
 from .worker import Done, Job, Work, keep_memory, one_thread, replay_jobs
 
@@ -30,8 +31,6 @@ AHEAD = 2
 
 LOSSES = 2
 """Times that workers may die with nothing finished in between. A third time it isn't chance: most likely memory."""
-
-Say = Callable[[str], None]
 
 
 def default_workers(jobs: int) -> int:

@@ -5,7 +5,7 @@ resolve → start-up check → parts over workers → probes → add up, judge, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import process_time
@@ -18,6 +18,7 @@ from replaycheck.floor.beyond import beyond_floor
 from replaycheck.floor.repeat import measure_repeat
 from replaycheck.probes.collection import kernel_probes, state_probes
 from replaycheck.probes.parallel import parallel_probes
+from replaycheck.say import Say
 from replaycheck.schema.floor import Measure
 from replaycheck.schema.gaps import StateDtype
 from replaycheck.schema.result import ProbeResult, Result
@@ -37,8 +38,6 @@ from .shards import write_shard
 from .stage import How, batches_of, replay_missing
 from .store import Run, create_run, groups_done, read_environment, write_json
 from .worker import network, one_thread
-
-Say = Callable[[str], None]
 
 
 def run(

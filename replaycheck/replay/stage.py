@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from time import monotonic, process_time
 
 from replaycheck.errors import EngineEnvironmentError, UsageError
+from replaycheck.say import Say
 from replaycheck.subjects.choose import LAB, find_subject
 
 from .batches import WHOLE, Batch, Shard, plan_batches
@@ -19,7 +20,6 @@ from .worker import Done, Job, Work
 
 __all__ = ["How", "batches_of", "replay_missing", "work_of", "workers_of"]
 
-Say = Callable[[str], None]
 
 LAB_VOCABULARY = 144
 """Logits of a position in the lab, whatever the model's padding: those of the traces' vocabulary."""

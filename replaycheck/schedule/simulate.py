@@ -138,11 +138,12 @@ def _free(run: Simulation, slot: int, step: int) -> None:
 def _copy(run: Simulation, schedule: Schedule, state: Checkpoint, step: Copy, number: int) -> None:
     if step.reason is CopyReason.RESTORE:
         run.restores.append(step.checkpoint)
-    _check_label(run, schedule, state, step.source, number)
-    _write(run, step.destination, run.slots.get(step.source, Content((), 0)).copied(), number)
+    held = _check_label(run, schedule, state, step.source, number)
+    _write(run, step.destination, held.copied(), number)
 
 
-def _check_label(run: Simulation, schedule: Schedule, state: Checkpoint, slot: int, step: int) -> None:
+def _check_label(run: Simulation, schedule: Schedule, state: Checkpoint, slot: int, step: int) -> Content:
+    """What the slot holds; a problem if that isn't the state."""
     held = _read(run, slot, step)
     meant = schedule.requests[state.request].tokens[: state.position]
     run.labels.append(Label(step, slot, state.name, state.position, held))
@@ -152,6 +153,7 @@ def _check_label(run: Simulation, schedule: Schedule, state: Checkpoint, slot: i
             f"step {step}: {state.name} means {state.position} tokens; slot {slot} holds {len(held.tokens)}"
             f" with a conv window that ends at {held.conv_end}" + _beyond(held)
         )
+    return held
 
 
 def _compute(run: Simulation, schedule: Schedule, rows: tuple[Row, ...], step: int) -> None:

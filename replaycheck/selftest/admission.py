@@ -7,7 +7,7 @@ its clean value is within its bound and its fault's value isn't; the record is w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,6 +27,7 @@ from replaycheck.replay.parts import RunTables
 from replaycheck.replay.run import run, run_probes
 from replaycheck.replay.settings import Settings, admission_suite_digest, resolve
 from replaycheck.replay.worker import one_thread
+from replaycheck.say import Say
 from replaycheck.schema.arm import Effect, Kernel
 from replaycheck.schema.result import GateResult
 from replaycheck.schema.suite import expand
@@ -45,7 +46,6 @@ REDUCED = ("ci26", "ci50", "ci69", "ci57", "ci32", "ci54", "ci71", "ci23", "ci67
 """Groups of the preset ``ci`` by the beginning of their names: the smallest one or two of ten archetypes, 17 traces. Those
 with long prompts are left to the preset itself."""
 
-Say = Callable[[str], None]
 Values = dict[str, GateResult]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,6 +20,7 @@ from replaycheck.gates.load import LoadedGates, load_gates
 from replaycheck.processes import end_workers
 from replaycheck.replay.pool import start_worker
 from replaycheck.replay.worker import one_thread
+from replaycheck.say import Say
 from replaycheck.schema.selftest import CellRecord, ControlRow, FaultRow, SignatureRecord
 
 from .controls import run_control
@@ -38,8 +39,6 @@ QUICK = (
     "committed-twice", "beta-raw", "scale-twice", "decay-last", "silu-missing", "rates-of-next-rank", "source-evicted",
 )  # fmt: skip
 """One or two of each kind and family, on their smallest cells: what CI runs, with one seed."""
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -11,6 +11,7 @@ from replaycheck.assets import model_dir
 from replaycheck.faults.fault import find_fault
 from replaycheck.faults.shipped import FAULTS
 from replaycheck.replay.pool import default_workers
+from replaycheck.say import Say
 from replaycheck.schema.selftest import AdmittedLine, Confusion, Selftest
 
 from .admission import Caught, admission
@@ -19,7 +20,6 @@ from .matrix import QUICK, SEEDS, Job, control_rows, fault_rows, plan, run_jobs
 
 __all__ = ["Asked", "selftest"]
 
-Say = Callable[[str], None]
 
 EXACT = ("exact",)
 """What --quick admits: gates over noise take another minute on two cores, and CI's subset has three."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from replaycheck.errors import UsageError
 from replaycheck.faults.fault import Fault
+from replaycheck.say import Say
 from replaycheck.schedule.steps import Schedule
 from replaycheck.schema.state_table import StateTable
 
@@ -50,8 +51,6 @@ CHECKS: tuple[Check, ...] = tuple(
         key=lambda check: PARTS.index(check.part),
     )
 )
-
-Say = Callable[[str], None]
 
 
 def probe_state(subject: Subject, faults: Sequence[Fault] = (), say: Say = lambda line: None) -> StateTable:

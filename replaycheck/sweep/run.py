@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,6 +17,7 @@ from replaycheck.replay.settings import Settings
 from replaycheck.replay.stage import How, replay_missing
 from replaycheck.replay.store import Run, create_run, read_environment, write_json
 from replaycheck.replay.worker import network, one_thread
+from replaycheck.say import Say
 from replaycheck.schema.arm import Activation, Effect
 from replaycheck.schema.result import CellResult
 from replaycheck.schema.sweep import ActivationRow, Difference, Sweep, SweepRow
@@ -29,8 +30,6 @@ from .choice import Choice, Point
 from .cost import Cost, cost, state_bytes
 
 __all__ = ["for_sweep", "sweep"]
-
-Say = Callable[[str], None]
 
 
 def for_sweep(settings: Settings, asked: Choice) -> Settings:

@@ -12,9 +12,15 @@ from replaycheck.report.architectures_html import architectures_page
 from replaycheck.report.probe_html import probe_page
 from replaycheck.report.selftest_html import selftest_page
 from replaycheck.report.sweep_html import sweep_page
-from replaycheck.schema.architectures import ArchitectureCell, ArchitectureOperation, ArchitectureRow, ArchitectureTable
-from replaycheck.schema.arm import Activation, PoolDtype
-from replaycheck.schema.probe_table import ProbeCell, ProbeProperty, ProbeRow, ProbeTable
+from replaycheck.schema.architectures import (
+    ArchitectureCell,
+    ArchitectureOperation,
+    ArchitectureRow,
+    ArchitectureTable,
+    OperationVerdict,
+)
+from replaycheck.schema.arm import Activation, Answers, PoolDtype
+from replaycheck.schema.probe_table import CellVerdict, ProbeCell, ProbeProperty, ProbeRow, ProbeTable
 from replaycheck.schema.probe_times import ProbeTimes, RowTimes
 from replaycheck.schema.selftest import CellRecord, Selftest, SignatureRecord
 from replaycheck.schema.sweep import Difference, Sweep, SweepRow
@@ -34,7 +40,7 @@ COLUMNS = 7
 
 
 def architectures() -> str:
-    verdicts = ("exact", "noise", "fault", "crashed", "refused", "fault", "noise")
+    verdicts: tuple[OperationVerdict, ...] = ("exact", "noise", "fault", "crashed", "refused", "fault", "noise")
     names = [f"operation-{at}" for at in range(len(verdicts))]
     operations = [ArchitectureOperation(name=name, group="continue", meaning="a word or two " * 3) for name in names]
     cells = [
@@ -61,9 +67,10 @@ def probes() -> str:
     properties = [
         ProbeProperty(name=f"off-grid-{at}", group="numbers", meaning="a word or two " * 3) for at in range(COLUMNS)
     ]
+    verdicts: tuple[CellVerdict, ...] = ("exact", "noise", "broken", "can't")
     cells = [
         ProbeCell(property=each.name, verdict=verdict, sentence=LONG, number=5.2e-3, predicted=9e-3, example=LONG)
-        for each, verdict in zip(properties, ("exact", "noise", "broken", "can't") * 2, strict=False)
+        for each, verdict in zip(properties, verdicts * 2, strict=False)
     ]
     row = ProbeRow(
         provider="ours", version="1", kernel="ours/chunk-emulator", kind="kda", form="chunk", recipe="sglang", claimed=True,
@@ -116,7 +123,7 @@ def sweep() -> str:
     ]  # fmt: skip
     made = Sweep(
         suite="quick", suite_digest="0", model="m", model_digest="0", recipe="exact", kernels="ours", device="cpu", seed=0,
-        answers="prefilled", groups=8, prompts=10_807, repeated=7_399, rows=tuple(rows),
+        answers=Answers.PREFILLED, groups=8, prompts=10_807, repeated=7_399, rows=tuple(rows),
     )  # fmt: skip
     return sweep_page(made, ENVIRONMENT)
 

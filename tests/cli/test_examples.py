@@ -59,7 +59,7 @@ RUNS = ("reports/before", "reports/after", "reports/baseline", "reports/new", "r
 
 def examples(command: click.Command, name: str, parent: click.Context | None = None) -> Iterator[tuple[str, list[str]]]:
     """Each verb with the examples of its help."""
-    context = click.Context(command, info_name=name, parent=parent)
+    context = click.Context(command, info_name=name, parent=parent, **command.context_settings)
     if isinstance(command, click.Group):
         for each in command.list_commands(context):
             inner = command.get_command(context, each)

@@ -8,10 +8,14 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from replaycheck.diagnose.shrink.choose import _refuse_unknown
+from replaycheck.errors import UsageError
 from replaycheck.faults.shipped import FAULTS
+from replaycheck.schema.arm import Effect
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -81,6 +85,26 @@ def test_a_broken_suite_is_named_with_its_line(
     outcome = replaycheck("run", path, "--dry-run", "--no-calibrate")
     assert (outcome.code, outcome.out) == (2, "")
     assert said in outcome.err
+
+
+def test_a_floor_that_isnt_there_is_told_how_to_get_one(replaycheck: Callable, tmp_path: Path) -> None:
+    outcome = replaycheck("run", "--floor", tmp_path / "nosuch.json", "--dry-run", "--no-calibrate")
+    assert outcome.code == 2
+    assert "give a file that `replaycheck floor --out FILE.json` wrote" in outcome.err
+
+
+def test_the_lab_is_no_subject_to_check(replaycheck: Callable) -> None:
+    outcome = replaycheck("subject", "check", "lab")
+    assert outcome.code == 2
+    assert "`replaycheck selftest` is its check" in outcome.err
+
+
+def test_a_cell_that_the_run_hasnt_gets_the_nearest() -> None:
+    cell = SimpleNamespace(name="exact/chunk", effect=Effect.EXACT)
+    with pytest.raises(
+        UsageError, match=r"--cell 'exact/chnk' is no exact cell of the run \(did you mean 'exact/chunk'\?\)"
+    ):
+        _refuse_unknown(SimpleNamespace(cells=[cell]), "exact/chnk")  # type: ignore[arg-type]
 
 
 OUTS = [

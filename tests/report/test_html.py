@@ -157,6 +157,12 @@ def test_names_of_arms_break_after_their_slashes_only() -> None:
     assert "nb" not in names(f"a/{'long-' * 5}")
 
 
+def test_numbers_with_a_negative_exponent_break_nowhere() -> None:
+    assert names("below 2.28e-06 and 1e-7, not 3.5") == (
+        'below <span class="nb">2.28e-06</span> and <span class="nb">1e-7</span>, not 3.5'
+    )
+
+
 def test_sections_come_in_the_order_of_the_reader(write_run: Write) -> None:
     html = page(write_run(fault=True))
     order = re.findall(r'<section id="(\w+)">', html)

@@ -134,7 +134,7 @@ def test_options_are_refused_by_a_factory_without_any() -> None:
 def test_servers_need_a_url_and_known_options(replaycheck: Run) -> None:
     assert "needs --url" in replaycheck("run", "--subject", "vllm").err
     words = ("run", "--subject", "vllm", "--url", "http://127.0.0.1:1", "--subject-option", "blok=1")
-    assert "--subject-option blok: unknown; choose 'batch'" in replaycheck(*words).err
+    assert "--subject-option blok: unknown (did you mean 'block'?); choose 'batch'" in replaycheck(*words).err
     assert replaycheck("run", "--url", "http://h").code == 2
     assert replaycheck("run", "--subject", "vllm", "--url", "http://h", "--subject-option", "block").code == 2
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -16,6 +15,7 @@ from replaycheck.replay.parts import Run
 from replaycheck.replay.settings import Settings
 from replaycheck.replay.store import read_result
 from replaycheck.replay.worker import keep_memory, one_thread
+from replaycheck.say import Say
 from replaycheck.schema.result import Result
 from replaycheck.subjects.choose import LAB
 
@@ -46,9 +46,7 @@ class Shrunk:
     explanation: Explanation | None
 
 
-def shrink(
-    settings: Settings, run: Run, folder: Path, cell: str | None = None, say: Callable[[str], None] = lambda line: None
-) -> Shrunk:
+def shrink(settings: Settings, run: Run, folder: Path, cell: str | None = None, say: Say = lambda line: None) -> Shrunk:
     """Make the smallest failing case of a run, in ``folder``; goes on where an interrupted search stood.
 
     Raises:
@@ -90,7 +88,7 @@ def _start(
     folder: Path,
     digest: str,
     cell: str | None,
-    say: Callable[[str], None],
+    say: Say,
 ) -> tuple[Case, Progress]:
     known = load(folder, digest)
     if known is not None:

@@ -10,12 +10,12 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from replaycheck.errors import ExitCode, UsageError
+from replaycheck.say import Say
 
 __all__ = ["FoundCommit", "bisect_commits", "judged"]
 
@@ -53,7 +53,7 @@ def judged(code: int) -> int:
     return SKIP if code in _UNJUDGED or code == SKIP else code
 
 
-def bisect_commits(repository: Path, commits: str, command: str, say: Callable[[str], None]) -> FoundCommit:
+def bisect_commits(repository: Path, commits: str, command: str, say: Say) -> FoundCommit:
     """Run ``command`` (split as a shell would, no shell) on commits between GOOD and BAD.
 
     The command runs in the worktree with ``PYTHONPATH`` set to its package folders, so that `replaycheck` and
@@ -75,7 +75,7 @@ def bisect_commits(repository: Path, commits: str, command: str, say: Callable[[
             _git(repository, "worktree", "remove", "--force", str(tree))
 
 
-def _search(tree: Path, good: str, bad: str, command: list[str], say: Callable[[str], None]) -> FoundCommit:
+def _search(tree: Path, good: str, bad: str, command: list[str], say: Say) -> FoundCommit:
     answer = _git(tree, "bisect", "start", bad, good)
     tried = 0
     while (found := _found(answer)) is None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
 
 from replaycheck.model.config import load_config
+from replaycheck.say import Say
 from replaycheck.schema.arm import Answers, Kernel
 from replaycheck.schema.policy import CheckpointPolicy
 
@@ -20,8 +20,6 @@ from .models import reduced
 from .progress import Progress, Smallest, save
 
 __all__ = ["Search"]
-
-Say = Callable[[str], None]
 
 
 class Search:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import torch
+
+from replaycheck.say import Say
 
 __all__ = ["LOG_FILE", "TrainingLog", "environment"]
 
@@ -20,7 +21,7 @@ class TrainingLog:
     """Appends records to ``file`` and shows each to ``report``."""
 
     file: Path
-    report: Callable[[str], None]
+    report: Say
 
     def write(self, **record: object) -> None:
         """One record; keys in the order given."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from typing import Final
@@ -21,10 +20,10 @@ from replaycheck.model.train.log import LOG_FILE, TrainingLog, environment
 from replaycheck.model.train.network import Network
 from replaycheck.model.train.settings import TrainSettings, learning_rate
 from replaycheck.model.train.state import RunState, fresh_state, load_state, save_state
+from replaycheck.say import Say
 
 __all__ = ["TrainResult", "train"]
 
-Report = Callable[[str], None]
 
 # Scoring and writing took 14 s on an H200 when the kernels for scoring were new, 2 s otherwise.
 _SECONDS_TO_FINISH: Final = 20.0
@@ -40,7 +39,7 @@ class TrainResult:
     held_out: tuple[HeldOut, ...]
 
 
-def train(settings: TrainSettings, report: Report = lambda line: None) -> TrainResult:
+def train(settings: TrainSettings, report: Say = lambda line: None) -> TrainResult:
     """Train, evaluate on the held-out blocks, write the model directory ``settings.out``.
 
     ``report`` gets each line of the log. Raises :class:`UsageError` for a corpus or state that doesn't fit and

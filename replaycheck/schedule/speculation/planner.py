@@ -5,6 +5,7 @@ A step is a batch of (request, window index) in row order; rows change from step
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -209,7 +210,7 @@ class RecoverPlanner(Planner):
     def _after(self, row: int, request: int, index: int, window: Window) -> Iterator[Operation]:
         source, table = self._slot(request), self._tables[request]
         before = self.answers[request].before(index)
-        block = self.setup.block or before + self.setup.width + 1  # without blocks no boundary is in reach
+        block = self.setup.block or sys.maxsize  # without blocks no boundary is in reach
         plan = recover_plan(before, window.kept, window.length, self.setup.width, block, len(table))
         held = Place(Memory.POOL, source)
         # A state that ends on the boundary is the final one too, in the same block: one write is enough for a plan.

@@ -58,3 +58,14 @@ def test_more_accepted_than_run_keeps_what_was_run() -> None:
 @pytest.mark.parametrize(("after", "column"), [(0, 0), (1, 0), (16, 0), (17, 1), (32, 1)])
 def test_a_state_on_a_boundary_belongs_to_the_block_it_completes(after: int, column: int) -> None:
     assert running_column(after, 16) == column
+
+
+@pytest.mark.parametrize(("after", "column"), [(0, 0), (1, 0), (2, 1)])
+def test_a_block_may_be_one_token(after: int, column: int) -> None:
+    assert running_column(after, 1) == column
+
+
+def test_the_final_column_is_never_past_the_table() -> None:
+    """8,193 tokens end in column 4 of blocks of 2,048; a table of four has none."""
+    assert recover_plan(8192, 1, 1, 8, 2048, 5).final == 4
+    assert recover_plan(8192, 1, 1, 8, 2048, 4).final == 3

@@ -23,7 +23,7 @@ from replaycheck.schedule.speculation.steps import (
     Rebuild,
     Verify,
 )
-from replaycheck.schedule.speculation.symbolic import begin, execute
+from replaycheck.schedule.speculation.symbolic import NOTHING, begin, execute
 from tests.schedule.speculation.answers import Change, made, run
 from tests.schedule.speculation.conflicts import conflicts
 
@@ -161,6 +161,55 @@ def test_copies_whose_order_matters_are_named() -> None:
     ]
     assert len(conflicts([CopyConv(one, 0, 3), CopyConv(two, 1, 3)])) == 2
     assert conflicts([CopyConv(three, 1, 3), CopyState(one, 2)]) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "slots"),
+    [
+        ("slots", 4),  # one for each token of a window
+        ("slots-aligned", 7),  # three blocks of 5 tokens, the last as wide as a window
+        ("copy", 1),
+        ("copy-tracked", 2),  # and the snapshot
+        ("recover", 1),
+        ("recover-aligned", 4),
+        ("replay", 1),
+    ],
+)
+def test_the_slots_that_a_request_takes(name: str, slots: int) -> None:
+    """Two requests beside the null slot: 3 tokens of prompt, and 13 that windows run, rejected drafts too."""
+    _, answers = made([3, 3], 12, [[(3, 3)] * 3, [(3, 3)] * 3], 0)
+    assert [answer.reach for answer in answers] == [15, 15]
+    assert planner(SETUPS[name], answers).slots == 1 + 2 * slots
+
+
+def test_scratch_has_a_row_of_states_for_each_row_of_the_batch() -> None:
+    _, answers = made([3, 3], 9, [[(3, 1)], [(1, 0)]], 0)
+    verify = [op for op in planner(SETUPS["copy"], answers).step([(1, 0), (0, 0)]) if isinstance(op, Verify)]
+    assert [[place.slot for place in op.states] for op in verify] == [[1, 2], [5, 6, 7, 8]]
+
+
+def test_a_ring_is_folded_when_the_next_window_might_not_fit_and_not_before() -> None:
+    """A ring of 7 tokens: 3 leave room for a window of 4, and 6 don't."""
+    _, answers = made([3], 15, [[(3, 2)] * 4], 0)
+    plan = planner(Setup(Rollback.REPLAY, WIDTH, capacity=7), answers)
+    assert [any(isinstance(op, Fold) for op in plan.step([(0, index)])) for index in range(4)] == [
+        False, True, False, True
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(SETUPS))
+def test_a_convolution_window_has_its_history_and_the_other_tokens_of_the_widest_window(name: str) -> None:
+    """3 + 4 − 1 columns, from the start and whatever runs; it can be read from columns 0 … 3."""
+    paths, answers = made([5, 2], 12, [[(3, 2), (1, 0), (0, 0)]] * 2, 0)
+    plan = planner(SETUPS[name], answers)
+    found = begin(SETUPS[name], plan, paths)
+    assert {len(window) for window in found.windows.values()} == {6}
+    for index in range(3):
+        execute(found, plan, plan.step([(0, index), (1, index)]))
+    assert {len(window) for window in found.windows.values()} == {6}
+    assert found.history(Place(Memory.POOL, 99), 3) == [NOTHING] * 3 and found.problems == []
+    found.history(Place(Memory.POOL, 99), 4)
+    assert found.problems == ["window of slot 99 is read from column 4, past its end"]
 
 
 def test_a_full_rejection_and_a_full_acceptance_keep_one_and_all() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -12,6 +12,7 @@ from replaycheck.errors import UsageError
 from replaycheck.model.folder import write_json
 from replaycheck.model.train.corpus.places import INSTALLED, Places
 from replaycheck.model.train.corpus.sources import SOURCES, Source
+from replaycheck.say import Say
 from replaycheck.traces import vocabulary
 
 __all__ = ["MANIFEST_FILE", "TOKENS_FILE", "Section", "prepare_corpus"]
@@ -42,7 +43,7 @@ def prepare_corpus(
     out: Path,
     places: Places = INSTALLED,
     sources: Iterable[Source] = SOURCES,
-    report: Callable[[str], None] = lambda line: None,
+    report: Say = lambda line: None,
 ) -> tuple[Section, ...]:
     """Write ``out/tokens.bin`` and ``out/manifest.json`` from the sources that are there.
 
@@ -64,9 +65,7 @@ def prepare_corpus(
     return sections
 
 
-def _append(
-    stream: BinaryIO, source: Source, places: Places, seen: set[bytes], report: Callable[[str], None]
-) -> Section | None:
+def _append(stream: BinaryIO, source: Source, places: Places, seen: set[bytes], report: Say) -> Section | None:
     start, documents, state = stream.tell(), 0, hashlib.blake2b(digest_size=_DIGEST_BYTES)
     for content in _unseen(source.documents(places), seen):
         stream.write(content)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from importlib.metadata import version
 from math import isfinite
 from pathlib import Path
@@ -13,6 +12,7 @@ from replaycheck.model.gguf_tiny import names
 from replaycheck.names import did_you_mean
 from replaycheck.replay.environment import describe, finished
 from replaycheck.replay.store import create_run
+from replaycheck.say import Say
 from replaycheck.schema.server_options import OptionCell, OptionMove, ServerOptionsTable
 from replaycheck.subjects.server.llamacpp.launch import require
 
@@ -28,7 +28,7 @@ def sweep_options(
     architectures: tuple[str, ...],
     seed: int,
     out: Path | None,
-    say: Callable[[str], None] = lambda text: None,
+    say: Say = lambda text: None,
 ) -> ServerOptionsTable:
     """Sweep axes by name (``sweep``: all of them) over tiny architectures by name (none: all).
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import nan
 from pathlib import Path
@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 
 from replaycheck.errors import EngineEnvironmentError
 from replaycheck.model.gguf_tiny import write_tiny
+from replaycheck.say import Say
 from replaycheck.subjects.server.http import Client
 from replaycheck.subjects.server.llamacpp.launch import LlamaServer, require
 from replaycheck.subjects.server.llamacpp.options import ServerOptions, Value
@@ -46,7 +47,7 @@ class Outcome:
 
 
 def sweep(
-    architectures: Sequence[str], axes: Sequence[Axis], seed: int = 0, say: Callable[[str], None] = lambda text: None
+    architectures: Sequence[str], axes: Sequence[Axis], seed: int = 0, say: Say = lambda text: None
 ) -> Iterator[Outcome]:
     """Outcomes, architecture by architecture.
 
