@@ -116,8 +116,8 @@ run.compare(OTHER)
 # %% [markdown]
 # ## Another gate file
 #
-# A path, or one that ships (`exact`, `ci`, `operator`, `parallel`, `server`). Nothing is written. Gates of `ci` need more traces
-# than the preset quick has, and say how many.
+# A path, or one that ships (`exact`, `ci`, `operator`, `parallel`, `server`). Nothing is written. Gates of `ci` need more
+# traces than the preset quick has, and say how many.
 
 # %%
 judged = run.judge(GATES)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from replaycheck.schedule.prefix.find import prefix_cache
-from replaycheck.schedule.prefix.job import PrefixCache
+from replaycheck.schedule.prefix.job import Job, PrefixCache
 from replaycheck.schema.policy import Policy, VllmPolicy
 
 __all__ = ["evicts_the_newest", "hits_all_the_same", "never_hits"]
@@ -12,7 +12,12 @@ __all__ = ["evicts_the_newest", "hits_all_the_same", "never_hits"]
 def never_hits(policy: Policy) -> PrefixCache:
     """B17, F28: what was stored isn't found again."""
     cache = prefix_cache(policy)
-    cache.find = lambda job: None  # type: ignore[method-assign]
+    find = cache.find
+
+    def missed(job: Job) -> None:
+        find(job)  # what the cache remembers of a look-up, it needs later
+
+    cache.find = missed  # type: ignore[method-assign]
     return cache
 
 

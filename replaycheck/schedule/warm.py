@@ -32,7 +32,7 @@ class _Line:
     slot: int
     restored: str | None = None
     given: bool = False
-    buffers: list[int | None] = field(default_factory=list)
+    buffers: dict[int, int] = field(default_factory=dict)
     columns: list[int] = field(default_factory=list)
 
 
@@ -175,11 +175,9 @@ class _Warm:
 
     def _buffer(self, line: _Line, number: int) -> int:
         """One of the slots that a request has beside its working slot, taken when it is first used."""
-        line.buffers += [None] * (number + 1 - len(line.buffers))
-        slot = line.buffers[number]
-        if slot is None:
-            slot = line.buffers[number] = self.slots.take()
-        return slot
+        if number not in line.buffers:
+            line.buffers[number] = self.slots.take()
+        return line.buffers[number]
 
     def _keeper(self, span: Span) -> list[_Line]:
         """The line whose states are stored, if it computes the span."""
@@ -198,7 +196,7 @@ class _Warm:
         name = take.checkpoint.name
         if take.buffer is not None:
             self._stored[name] = self._buffer(line, take.buffer)
-            line.buffers[take.buffer] = None
+            del line.buffers[take.buffer]
         elif name not in self._stored:
             self._set_aside(take, line)
         self.steps.append(Commit(name, self._stored[name]))
@@ -264,5 +262,5 @@ class _Warm:
         line.columns = []
 
     def _drop_buffers(self, line: _Line) -> None:
-        self.steps += [self.slots.give(slot) for slot in line.buffers if slot is not None]
-        line.buffers = []
+        self.steps += [self.slots.give(slot) for _, slot in sorted(line.buffers.items())]
+        line.buffers = {}

@@ -85,5 +85,6 @@ def _existing(name: str, named_in: Path | None, kind: str, advice: str) -> Path:
     path = named_in.parent / name if named_in else Path(name)
     if not path.is_file():
         where = f", named in {named_in}," if named_in else ""
-        raise UsageError(f"{kind} {str(path)!r}{where} isn't there; {advice}")
+        wrong = "is a folder" if path.is_dir() else "isn't there"
+        raise UsageError(f"{kind} {str(path)!r}{where} {wrong}; {advice}")
     return path

@@ -49,7 +49,10 @@ def test_the_release_is_asked_and_not_a_list() -> None:
 
 
 def test_an_unknown_name_says_which_there_are() -> None:
-    with pytest.raises(UsageError, match=r"no causal language model 'mamba9'; choose all, .*'mamba2'"):
+    with pytest.raises(
+        UsageError,
+        match=r"no causal language model 'mamba9' \(did you mean 'mamba' or 'mamba2'\?\); choose all, .*'mamba2'",
+    ):
         select(("mamba9",))
 
 

@@ -128,7 +128,12 @@ def complete(words: str) -> str:
 
 @pytest.mark.parametrize(
     ("words", "offered"),
-    [("replaycheck se", ["selftest"]), ("replaycheck bench sc", ["scale"]), ("replaycheck run --pres", ["--preset"])],
+    [
+        ("replaycheck ", list(main.VERBS)),
+        ("replaycheck se", ["selftest"]),
+        ("replaycheck bench sc", ["scale"]),
+        ("replaycheck run --pres", ["--preset"]),
+    ],
 )
 def test_a_shell_completes_verbs_and_options(words: str, offered: list[str]) -> None:
     assert [line.partition(",")[2] for line in complete(words).splitlines()] == offered

@@ -170,15 +170,14 @@ def test_sections_come_in_the_order_of_the_reader(write_run: Write) -> None:
     assert all(f'href="#{name}"' in html for name in order)
 
 
-def test_the_first_finding_links_to_the_tokens_of_its_divergence(write_run: Write) -> None:
+def test_banner_and_first_finding_link_to_the_tokens_of_the_first_divergence(write_run: Write) -> None:
     run = write_run(fault=True)
-    code = read_result(Run(run)).findings[0].code
+    first = read_result(Run(run)).findings[0]
     html = page(run)
-    banner, tokens = re.findall(rf'<a href="#({code}-trace-\d+-turn-1-tokens)">', html)
-    assert banner == tokens
-    target = tokens
-    assert html.count(f'id="{target}"') == 1
-    assert html.count(f'id="{target.removesuffix("-tokens")}"') == 1, "the finding itself"
+    banner, finding = re.findall(rf'<a href="#({first.code}-trace-\d+-turn-1-tokens)">', html)
+    assert banner == finding and html.count(f'id="{banner}"') == 1
+    assert first.place is not None
+    assert html.count(f'id="{first.code}-{first.place.trace}-turn-{first.place.turn}"') == 1, "the finding itself"
     ids = re.findall(r' id="([^"]*)"', re.sub(r"<svg.*?</svg>", "", html, flags=re.DOTALL))
     assert len(ids) == len(set(ids))
 

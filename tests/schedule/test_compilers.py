@@ -24,8 +24,9 @@ from replaycheck.schedule.steps import (
     Schedule,
 )
 from replaycheck.schema.arm import Compiler, Kernel
-from replaycheck.schema.trace import Group, Speculation
-from replaycheck.state_probes.groups import chain
+from replaycheck.schema.policy import SglangPolicy
+from replaycheck.schema.trace import BatchMates, Group, Speculation
+from replaycheck.state_probes.groups import chain, group, turn, with_events
 from replaycheck.traces.tree import request_paths
 from tests.schedule.trees import KERNELS, POLICIES, arm, fork, longest_stored, random_groups, rows
 
@@ -61,9 +62,9 @@ def problems(schedule: Schedule) -> list[str]:
 def test_every_schedule_of_the_quick_suite_simulates_without_a_problem(
     quick_groups: list[Group], kernels: tuple[Kernel, Kernel], policy: str
 ) -> None:
-    for group in quick_groups:
+    for each in quick_groups:
         for compiler in Compiler:
-            assert problems(compile_schedule(group, arm(compiler, policy, kernels))) == [], (group.group, compiler)
+            assert problems(compile_schedule(each, arm(compiler, policy, kernels))) == [], (each.group, compiler)
 
 
 @settings(max_examples=60)
@@ -183,6 +184,42 @@ def test_a_split_schedule_carries_states_in_registers_that_nothing_copies_or_ove
     assert len(written) == len(set(written))
     assert schedule.expected_hits == 0
     assert sum(isinstance(step, Clear) for step in schedule.steps) == 1
+
+
+def test_a_split_schedule_taps_what_is_stored_on_the_track_that_stores_it() -> None:
+    schedule = compile_schedule(fork(), arm(Compiler.SPLIT, "all", (CHUNK, RECURRENT)))
+    tapped = [row for row in rows(schedule) if row.snapshots]
+    assert {(row.scored, row.kernel) for row in tapped if row.part is Part.HISTORY} == {(False, CHUNK)}
+    assert not any(row.scored for row in tapped)
+    assert sum(len(row.snapshots) for row in tapped) == len(schedule.checkpoints())
+
+
+def test_a_state_that_is_stored_already_is_written_to_a_buffer_by_warm_and_not_tapped_by_split() -> None:
+    """Two requests for one prompt in one pass: SGLang takes a snapshot of each, and throws the second one away."""
+    turns = [turn("u", None, "user", 96), *(turn(name, "u", "assistant", 2) for name in ("p", "q"))]
+    twins = with_events(group(turns, ["p", "q"]), BatchMates(kind="batch", turn="p", mates=("q",)))
+    policy = SglangPolicy(cache="sglang-extra-buffer")
+
+    def snapshots(compiler: Compiler) -> list[tuple[int, int]]:
+        schedule = compile_schedule(twins, arm(compiler).model_copy(update={"policy": policy}))
+        return [(row.request, len(row.snapshots)) for row in rows(schedule) if row.snapshots]
+
+    assert snapshots(Compiler.WARM) == [(0, 1), (1, 1)]
+    assert snapshots(Compiler.SPLIT) == [(0, 1)]
+
+
+@ALL_COMPILERS
+def test_a_pool_has_the_null_slot_and_what_is_written(compiler: Compiler) -> None:
+    schedule = compile_schedule(fork(), arm(compiler, "all"))
+    assert sorted(simulate(schedule).slots) == list(range(1, schedule.slots))
+
+
+def test_another_first_token_changes_that_of_every_path_and_nothing_else() -> None:
+    schedule = compile_schedule(fork(), arm(Compiler.WARM, "all"))
+    other = schedule.begun_with(7)
+    assert [plan.tokens for plan in other.requests] == [(7, *plan.tokens[1:]) for plan in schedule.requests]
+    assert all(plan.tokens[0] != 7 for plan in schedule.requests)
+    assert other.steps == schedule.steps and simulate(other).problems == []
 
 
 def test_warm_reuses_the_slot_that_was_freed_last() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from replaycheck.schedule.tasks import make_tasks, waves
-from replaycheck.schema.trace import BatchMates, Event, Group, Offload, Preemption, Request, Trace, Turn
-from replaycheck.state_probes.groups import group, turn, with_events
+from replaycheck.schema.trace import BatchMates, Event, Fork, Group, Offload, Preemption, Request, Trace, Turn
+from replaycheck.state_probes.groups import group, shared_answers, turn, with_events
 
 
 def questions(count: int) -> Group:
@@ -65,6 +65,19 @@ def test_an_event_means_the_first_request_for_its_turn_and_a_second_one_is_on_a_
     assert [task.preemption is not None for task in tasks] == [True, False, False, False]
     assert [task.offload for task in tasks] == [False, True, False, False]
     assert [task.path.branch for task in tasks] == [0, 1, 2, 3]
+
+
+def test_a_fork_shares_prefixes_with_its_source_in_its_own_trace() -> None:
+    """Two traces with the same turns; the second answer is a fork of the first, from its third token on, in one of them."""
+    turns = (turn("u", None, "user", 4), *shared_answers("u", ["p", "q"], [5, 5], [5, 2]))
+    fork = Fork(kind="fork", turn="q", source="p", offset=2)
+    traces = (Trace(id="s", turns=turns), Trace(id="t", turns=turns, events=(fork,)))
+    requests = tuple(Request(trace=name, turn=answer) for name in ("s", "t") for answer in ("p", "q"))
+    tasks = make_tasks(questions(1).model_copy(update={"traces": traces, "requests": requests}))
+    numbers = [task.job.numbers for task in tasks]
+    equal = [sum(a == b for a, b in zip(numbers[i], numbers[i + 1], strict=True)) for i in (0, 2)]
+    # The prefix of no tokens, the prompt of 8, and what the fork has from its source.
+    assert equal == [9, 11]
 
 
 def test_an_event_of_a_turn_that_nobody_asks_for_means_nothing() -> None:

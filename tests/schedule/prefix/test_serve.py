@@ -295,6 +295,13 @@ def test_slots_are_freed_reused_and_evicted_in_a_small_cache() -> None:
     assert schedule.slots < 1 + 1 + len(schedule.checkpoints())
 
 
+@pytest.mark.parametrize("slug", sorted(POLICIES))
+@pytest.mark.parametrize("name", sorted(GROUPS))
+def test_in_the_end_each_slot_is_free_or_holds_a_stored_state(name: str, slug: str) -> None:
+    run = simulate(warm(GROUPS[name], POLICIES[slug]))
+    assert set(run.slots) - run.freed == set(run.owners)
+
+
 def test_the_audit_table_has_the_position_of_every_stored_and_restored_state() -> None:
     schedule = warm(GROUPS["conversation"], SglangPolicy(cache=EXTRA_BUFFER, track_interval=64))
     table = simulate(schedule).labels

@@ -167,16 +167,16 @@ def test_copies_whose_order_matters_are_named() -> None:
     ("name", "slots"),
     [
         ("slots", 4),  # one for each token of a window
-        ("slots-aligned", 7),  # three blocks of 5 tokens, the last as wide as a window
+        ("slots-aligned", 6),  # two blocks of 5 tokens, and a window in the third
         ("copy", 1),
         ("copy-tracked", 2),  # and the snapshot
         ("recover", 1),
-        ("recover-aligned", 4),
+        ("recover-aligned", 3),
         ("replay", 1),
     ],
 )
 def test_the_slots_that_a_request_takes(name: str, slots: int) -> None:
-    """Two requests beside the null slot: 3 tokens of prompt, and 13 that windows run, rejected drafts too."""
+    """Two requests beside the null slot: 3 tokens of prompt, and windows up to 12 tokens on."""
     _, answers = made([3, 3], 12, [[(3, 3)] * 3, [(3, 3)] * 3], 0)
     assert [answer.reach for answer in answers] == [15, 15]
     assert planner(SETUPS[name], answers).slots == 1 + 2 * slots

@@ -13,10 +13,13 @@ from replaycheck.errors import UsageError
 from replaycheck.faults import plans
 from replaycheck.faults.plans import commit_late
 from replaycheck.schedule.compile import compile_schedule
+from replaycheck.schedule.operations import Run, Span
+from replaycheck.schedule.prefix.job import Piece
 from replaycheck.schedule.requests import check_playable
 from replaycheck.schedule.simulate import simulate
+from replaycheck.schedule.speculation.rows import passes
 from replaycheck.schedule.speculation.windows import Window
-from replaycheck.schedule.steps import Compute, Copy, CopyReason, Kept, Row, RowKind, Schedule, Source
+from replaycheck.schedule.steps import Compute, Copy, CopyReason, Kept, Part, Row, RowKind, Schedule, Source
 from replaycheck.schema.arm import Compiler, PoolDtype, Rollback
 from replaycheck.schema.policy import CheckpointPolicy, Policy, SglangPolicy, VllmPolicy
 from replaycheck.schema.trace import BatchMates, Fork, Group, Preemption
@@ -137,6 +140,14 @@ def test_the_reference_runs_nothing_that_is_thrown_away() -> None:
     assert [(row.a, row.b) for row in kept] == [(row.a, row.b) for row in recovered] == wanted
 
 
+def test_a_prompt_beside_a_window_runs_once_in_the_pass_of_the_windows_first_token() -> None:
+    window = Span(0, Piece(10, 13, Part.ANSWER, Window(0, (7, 8, 9), 2)), ())
+    prompt = Span(1, Piece(0, 50, Part.TAIL), ())
+    token = passes(Run((window, prompt)), spec_arm(Compiler.WARM, None))
+    seen = [[(span.request, span.piece.a, span.piece.b) for span in run.spans] for run in token]
+    assert seen == [[(0, 10, 11), (1, 0, 50)], [(0, 11, 12)], [(0, 12, 13)]]
+
+
 def test_an_arm_without_a_method_decodes_token_by_token() -> None:
     for compiler in Compiler:
         found = rows(compile_schedule(ONE, spec_arm(compiler, None)))[1:]
@@ -164,12 +175,14 @@ def test_a_window_that_does_not_fit_is_decoded_without_drafts() -> None:
     turns = [turn("u", None, "user", 20), *shared_answers("u", ["p", "q"], [14, 16], [14, 4])]
     fork = Fork(kind="fork", turn="q", source="p", offset=3)
     off = Preemption(kind="preemption", turn="p", after=24 + 3, resume="swap")
+    after = Preemption(kind="preemption", turn="p", after=24 + 6, resume="swap")
     plain = group(turns, ["p", "q"])
     whole, single = Window(1, tuple(TraceTree(plain.traces[0]).path("p").answer[2:6]), 4), Window(1)
     for events, policy, second in (
         ((), TURN, whole),
         ((fork,), TURN, single),
         ((off,), TURN, single),
+        ((after,), TURN, whole),  # taken off at the window's very end
         ((), TURN.model_copy(update={"budget": 4}), single),
         ((), TURN.model_copy(update={"budget": 5}), whole),
     ):

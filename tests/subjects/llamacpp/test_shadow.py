@@ -25,7 +25,7 @@ OPTIONS: tuple[Mapping[str, Any], ...] = (
     {},
     {"ctx-checkpoints": 0},
     {"ctx-checkpoints": 1},
-    {"ctx-checkpoints": 4, "checkpoint-min-step": 30},
+    {"ctx-checkpoints": 2, "checkpoint-min-step": 30},
     {"ubatch-size": 16, "batch-size": 64, "ctx-checkpoints": 6, "checkpoint-min-step": 40},
     {"cache-ram": 0},
     {"cache-ram": -1, "ctx-size": 2048},
@@ -74,7 +74,10 @@ STEPS = st.lists(st.tuples(*[st.integers(0, 2**16)] * 5), min_size=4, max_size=1
 
 
 def prompts(steps: list[Step]) -> Iterator[tuple[tuple[int, ...], Step]]:
-    """Prompts that begin like earlier ones, up to an edit, a cut or an end, and go on for a few or many tokens."""
+    """Prompts that begin like earlier ones, up to an edit, a cut or an end, and go on for a few or many tokens.
+
+    Some go on as the earlier one did a few tokens later: a piece was dropped.
+    """
     texts: list[tuple[int, ...]] = [()]
     for step in steps:
         which, cut, more, seed, _ = step
@@ -82,7 +85,8 @@ def prompts(steps: list[Step]) -> Iterator[tuple[tuple[int, ...], Step]]:
         kept = base[: len(base) - (0 if cut % 3 else cut // 3 % (len(base) + 1))]
         draws = Random(seed)
         new = (0, 1, 2, 4, 5, 6, 30, 110)[more % 8] if kept else 5 + more % 60
-        text = (*kept, *(draws.randint(33, 126) for _ in range(new))) or (33,)
+        later = base[len(kept) + 3 :] if cut % 3 == 0 and cut % 2 else ()
+        text = (*kept, *later, *(draws.randint(33, 126) for _ in range(new))) or (33,)
         texts.append(text[:700])
         yield texts[-1], step
 
@@ -107,6 +111,17 @@ def test_hits_of_any_history_are_predicted_exactly(
                     both.act("erase", how % values["parallel"])
 
         check()
+
+
+def test_a_host_cache_without_a_limit_keeps_as_many_tokens_as_the_context(serve: Callable[..., LlamaServer]) -> None:
+    values = {"parallel": 1, "ctx-size": 768, "cache-ram": -1}
+    both = Both(serve("mamba2", values).url, Shadow(rules("mamba2", values)))
+    texts = [tuple(Random(seed).choices(range(33, 127), k=150)) for seed in range(8)]
+    for text in texts:
+        assert both.ask(text, 1, None) == ((0, 0), (0, 0))
+    old, late = (both.ask((*text, 65), 1, None) for text in (texts[0], texts[-3]))
+    assert old == ((0, 0), (0, 0))
+    assert late[0] == late[1] and late[0][1] > 100
 
 
 def test_a_saved_slot_comes_back_with_its_checkpoints(serve: Callable[..., LlamaServer]) -> None:

@@ -49,7 +49,7 @@ class LlamaServer:
         """Raises :class:`EngineEnvironmentError` if it doesn't come up."""
         require("xllamacpp")
         self.url = ""
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115 (open as long as the server)
+        self._log, self._said = tempfile.TemporaryFile(), ""  # noqa: SIM115 (open as long as the server)
         order = json.dumps({"model": str(options.model), "values": options.plain()})
         self._process = subprocess.Popen(
             [sys.executable, "-m", __name__, order],
@@ -80,8 +80,10 @@ class LlamaServer:
     @property
     def log(self) -> str:
         """What it has printed so far."""
-        self._log.seek(0)
-        return self._log.read().decode("utf-8", "replace")
+        if not self._log.closed:
+            self._log.seek(0)
+            self._said = self._log.read().decode("utf-8", "replace")
+        return self._said
 
     @property
     def errors(self) -> list[str]:
@@ -99,6 +101,8 @@ class LlamaServer:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        self._said = self.log
+        self._log.close()
 
     def _address(self) -> str:
         out = self._process.stdout
