@@ -20,6 +20,9 @@ ALIKE = 0.6
 AS_GOOD = 0.1
 """How much less alike than the best a name may be: ``--presett`` is ``--preset`` (0.94) and not ``--resume`` (0.71)."""
 
+SPELT = 0.8
+"""How alike a name must be that stands beside those that hold the given one: ``pol`` is ``policy`` or ``pool`` (0.86)."""
+
 SHORTEST = 2
 """Characters from which on a name that holds the given one is suggested: one letter is in most names."""
 
@@ -32,19 +35,20 @@ def nearest(given: str, known: Iterable[str]) -> tuple[str, ...]:
 
     >>> nearest("RC31", ["RC101", "RC310", "RC313"])
     ('RC310', 'RC313')
+    >>> nearest("pol", ["policy", "pool", "tail"])
+    ('policy', 'pool')
     >>> nearest("nothing like it", ["run", "gate"])
     ()
     """
     from difflib import SequenceMatcher  # 5 ms, and `--help` has no misspelt names
 
     asked = _plain(given)
-    begun = [name for name in known if len(asked) >= SHORTEST and asked in _plain(name)]
-    if begun:
-        return tuple(sorted(begun, key=lambda name: not _plain(name).startswith(asked))[:MOST])
     likeness = {name: SequenceMatcher(None, asked, _plain(name)).ratio() for name in known}
-    best = max(likeness.values(), default=0.0)
-    alike = [name for name, ratio in likeness.items() if ratio >= max(ALIKE, best - AS_GOOD)]
-    return tuple(sorted(alike, key=lambda name: -likeness[name])[:MOST])
+    holding = [name for name in likeness if len(asked) >= SHORTEST and asked in _plain(name)]
+    holding.sort(key=lambda name: not _plain(name).startswith(asked))
+    least = SPELT if holding else max(ALIKE, max(likeness.values(), default=0.0) - AS_GOOD)
+    alike = [name for name, ratio in likeness.items() if ratio >= least and name not in holding]
+    return tuple([*holding, *sorted(alike, key=lambda name: -likeness[name])][:MOST])
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:

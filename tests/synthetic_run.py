@@ -145,5 +145,10 @@ def in_warm(found: dict[str, ArmRecording], **changes: object) -> dict[str, ArmR
     return found | {name: replace(found[name], **changes)}  # type: ignore[arg-type]
 
 
+def louder(found: dict[str, ArmRecording]) -> dict[str, ArmRecording]:
+    """Warm with other logits after its restores: no longer equal to split-rounded."""
+    return in_warm(found, turns=turns(True, noise(0.5)))
+
+
 def effect(cells: tuple[Cell, ...], wanted: Effect) -> Cell:
     return next(cell for cell in cells if cell.effect is wanted)

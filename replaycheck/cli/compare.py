@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from replaycheck.cli.options import emit_json, example, json_option
+from replaycheck.cli.options import FiniteRange, emit_json, example, json_option
 from replaycheck.errors import ExitCode, UsageError
 from replaycheck.text import aligned, printable
 
@@ -46,7 +46,7 @@ _CODES = {
 )
 @click.option(
     "--margin",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0),
     metavar="NAT",
     help="With --no-worse: what a cell's mean may grow by. [default: a tenth of A's cold-vs-split noise]",
 )

@@ -52,7 +52,7 @@ def card(model: Path | None, as_json: bool) -> int:
 @click.option("--packages", type=_FOLDER, default=Path(), metavar="DIR", help="Where pip downloaded sdists and wheels.")
 @click.option("--root", type=_FOLDER, default=Path("/"), metavar="DIR", help="Where system packages are installed.")
 @options.out_option
-@click.option("--seconds", type=click.FloatRange(min=1), default=330.0, show_default=True, help="Training time.")
+@click.option("--seconds", type=options.FiniteRange(min=1), default=330.0, show_default=True, help="Training time.")
 @click.option("--steps", type=click.IntRange(min=1), help="Steps instead of a time; the same steps give the same run.")
 @click.option("--state", type=_FOLDER, metavar="FILE", help="Keep the optimiser's state here, to go on from.")
 @click.option("--resume/--fresh", "go_on", default=False, help="Go on from --state.")

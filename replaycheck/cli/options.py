@@ -7,6 +7,7 @@ checked by their readers, whose errors say more than click's.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from replaycheck.subjects.protocol import SubjectOptions
 
 __all__ = [
+    "FiniteRange",
     "autotune_option",
     "device_option",
     "emit_json",
@@ -47,6 +49,17 @@ __all__ = [
 
 Command = Callable[..., Any]
 _PATH = click.Path(path_type=Path)
+
+
+class FiniteRange(click.FloatRange):
+    """A number within bounds; click alone lets NaN through, which is below no bound and above none."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number = float(super().convert(value, param, ctx))
+        if not isfinite(number):
+            self.fail(f"{value!r} isn't a finite number.", param, ctx)
+        return number
+
 
 # out: Path | None
 out_option = click.option(

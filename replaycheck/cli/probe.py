@@ -47,11 +47,13 @@ def command() -> None:
 @options.autotune_option(PROBED)
 @click.option(
     "--limit",
-    type=click.FloatRange(min=1),
+    type=options.FiniteRange(min=1),
     metavar="SECONDS",
     help="For one kernel. [default: 900 on a CPU, 240 on a GPU]",
 )
-@click.option("--total", type=click.FloatRange(min=1), metavar="SECONDS", help="For all kernels. [default: no limit]")
+@click.option(
+    "--total", type=options.FiniteRange(min=1), metavar="SECONDS", help="For all kernels. [default: no limit]"
+)
 @options.fault_option
 @options.out_option
 @options.json_option

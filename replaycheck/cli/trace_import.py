@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from replaycheck.cli.options import emit_json, example, json_option
+from replaycheck.cli.options import FiniteRange, emit_json, example, json_option
 from replaycheck.errors import UsageError
 from replaycheck.files import new_file
 from replaycheck.text import printable
@@ -30,7 +30,7 @@ _FORMATS = f"Formats: {AUTO}, {', '.join(BUILT_IN)}; installed packages add thei
 @click.option("--max-traces", type=click.IntRange(min=1), metavar="N", help="Stop after N groups.")
 @click.option(
     "--scale",
-    type=click.FloatRange(0, 1, min_open=True),
+    type=FiniteRange(0, 1, min_open=True),
     default=1.0,
     show_default=True,
     metavar="S",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from replaycheck.cli.options import emit_json, example, json_option, model_option, seed_option
+from replaycheck.cli.options import FiniteRange, emit_json, example, json_option, model_option, seed_option
 from replaycheck.cli.progress import Progress
 from replaycheck.errors import ExitCode, UsageError
 from replaycheck.files import new_file
@@ -28,7 +28,7 @@ __all__ = ["synth"]
 @click.option("--count", type=click.IntRange(min=1), metavar="N", help="Groups to draw, with --like. [default: 100]")
 @click.option(
     "--scale",
-    type=click.FloatRange(min=0, max=16, min_open=True),
+    type=FiniteRange(min=0, max=16, min_open=True),
     metavar="S",
     help="Multiply the source's lengths by this, with --like. [default: 1]",
 )

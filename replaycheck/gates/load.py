@@ -90,10 +90,8 @@ def _parse(path: Path, text: str) -> GateFile:
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"gate file {str(path)!r} isn't TOML: {error}; correct that line") from None
     except ValidationError as error:
-        location = error.errors(include_url=False)[0]["loc"]
-        raise UsageError(
-            f"{_where(path, text, location)}: {next(problems(error, 'correct the file', GateFile))}"
-        ) from None
+        problem = next(problems(error, "correct the file", GateFile))
+        raise UsageError(f"{_where(path, text, problem.location)}: {problem}") from None
 
 
 def _where(path: Path, text: str, location: Sequence[int | str]) -> str:

@@ -151,7 +151,7 @@ def _gates(gates: tuple[GateResult, ...], width: int) -> list[str]:
     bad = [gate for gate in gates if gate.verdict != "pass"]
     for gate in bad[:LISTED]:
         value = f"value {number(gate.value.value)}, bound {number(gate.bound)}, n = {number(gate.value.n)}"
-        if gate.passing_bound is not None:
+        if gate.passing_bound is not None and gate.verdict == "fail":
             value += f", {number(gate.passing_bound)} would pass"
         where = f", at {gate.worst}" if gate.worst else ""
         lines.append(shorten(f"  {gate.verdict} {gate.name}: {value}{where}", width))

@@ -27,6 +27,7 @@ class Problem(NamedTuple):
 
     field: str
     text: str
+    location: tuple[int | str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.field}: {self.text}" if self.field else self.text
@@ -36,15 +37,22 @@ def problems(error: ValidationError, advice: str, kind: type[BaseModel] | None =
     """The problems behind a validation error, in the order of the record.
 
     Args:
-        advice: says what to do. kind: of the record; with it, a misspelt key is told the nearest one.
+        advice: says what to do. kind: of the record; with it, a misspelt key is told the nearest one, and comes first, since
+            the key that it should have been is missing.
     """
     entries = error.errors(include_url=False)
-    for entry in entries:
+    meant = [_meant(kind, entry) for entry in entries] if kind else [""] * len(entries)
+    for index in sorted(range(len(entries)), key=lambda index: not meant[index]):
+        entry = entries[index]
         if not _is_echo(entry, entries):
-            location = entry["loc"]
-            unknown = kind is not None and entry["type"] == "extra_forbidden"
-            meant = did_you_mean(str(location[-1]), _keys(kind, location)) if unknown and kind else ""
-            yield Problem(field_name(location), f"{_sentence(entry)}{meant}; {advice}")
+            location = tuple(entry["loc"])
+            yield Problem(field_name(location), f"{_sentence(entry)}{meant[index]}; {advice}", location)
+
+
+def _meant(kind: type[BaseModel], entry: Any) -> str:
+    """The keys that an unknown one may stand for."""
+    unknown = entry["type"] == "extra_forbidden"
+    return did_you_mean(str(entry["loc"][-1]), _keys(kind, entry["loc"])) if unknown else ""
 
 
 def _keys(kind: type[BaseModel], location: Sequence[int | str]) -> list[str]:

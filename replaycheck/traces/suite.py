@@ -36,7 +36,7 @@ def parse_suite(path: Path) -> Suite:
         return Suite.model_validate(_parse(path, text))
     except ValidationError as error:
         problem = next(problems(error, "see `replaycheck schema suite`", Suite))
-        line = line_of(text, error.errors(include_url=False)[0]["loc"])
+        line = line_of(text, problem.location)
         raise UsageError(f"{path}{f':{line}' if line else ''}: {problem}") from None
 
 

@@ -44,11 +44,6 @@ def gates(tmp_path: Path) -> Path:
     return path
 
 
-def louder(found: dict[str, Any]) -> dict[str, Any]:
-    """Warm with other logits after its restores."""
-    return syn.in_warm(found, turns=syn.turns(True, syn.noise(0.5)))
-
-
 def test_gate_judges_a_saved_run_and_writes_nothing(replaycheck: Command, tmp_path: Path, gates: Path) -> None:
     made.whole(tmp_path / "run")
     before = snapshot(tmp_path / "run")
@@ -62,7 +57,7 @@ def test_gate_judges_a_saved_run_and_writes_nothing(replaycheck: Command, tmp_pa
 def test_gate_exits_1_on_a_failing_run_and_prints_one_json_object(
     replaycheck: Command, tmp_path: Path, gates: Path
 ) -> None:
-    made.whole(tmp_path / "run", louder)
+    made.whole(tmp_path / "run", syn.louder)
     outcome = replaycheck("gate", tmp_path / "run", "--gates", gates, "--json")
     found = json.loads(outcome.out)
     assert outcome.code == found["summary"]["exit_code"] == 1
@@ -74,7 +69,7 @@ def test_gate_annotates_the_line_of_the_gate_on_github(
 ) -> None:
     monkeypatch.setenv("GITHUB_WORKSPACE", str(tmp_path))
     monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
-    made.whole(tmp_path / "run", louder)
+    made.whole(tmp_path / "run", syn.louder)
     outcome = replaycheck("gate", tmp_path / "run", "--gates", gates, "--json", "--github")
     assert json.loads(outcome.out)["summary"]["verdict"] == "fail"
     assert "::error file=mine.toml,line=3,title=replaycheck%3A gate mine.toml/bits fails::" in outcome.err
@@ -119,7 +114,7 @@ def test_a_damaged_part_is_refused(replaycheck: Command, tmp_path: Path, gates: 
     assert str(part) in outcome.err
 
 
-def two(tmp_path: Path, change: made.Change = louder) -> tuple[Path, Path]:
+def two(tmp_path: Path, change: made.Change = syn.louder) -> tuple[Path, Path]:
     made.whole(tmp_path / "a")
     made.whole(tmp_path / "b", change)
     return tmp_path / "a", tmp_path / "b"

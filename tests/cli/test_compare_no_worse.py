@@ -18,11 +18,6 @@ from tests import synthetic_run as syn
 Command = Callable[..., Any]
 
 
-def louder(found: dict[str, Any]) -> dict[str, Any]:
-    """Warm with other logits after its restores: no longer equal to split-rounded."""
-    return syn.in_warm(found, turns=syn.turns(True, syn.noise(0.5)))
-
-
 def changed(path: Path, **changes: Any) -> None:
     """Fields of a run's result."""
     write_json(path / "result.json", read_result(Run(path)).model_copy(update=changes))
@@ -50,7 +45,7 @@ def test_the_same_numbers_are_no_worse(replaycheck: Command, old: Path, tmp_path
 
 
 def test_a_cell_that_was_exact_and_is_no_longer_fails(replaycheck: Command, old: Path, tmp_path: Path) -> None:
-    outcome = replaycheck("compare", old, passed(tmp_path / "new", louder), "--no-worse", "--json")
+    outcome = replaycheck("compare", old, passed(tmp_path / "new", syn.louder), "--no-worse", "--json")
     found = json.loads(outcome.out)["no_worse"]
     assert (outcome.code, found["verdict"]) == (1, "fail")
     exact = next(cell for cell in found["cells"] if cell["effect"] == "exact")

@@ -68,7 +68,7 @@ def test_a_misspelt_name_gets_the_nearest(
 
 BROKEN = [
     ("gates = ", "gatess = ", ":4: gatess: is no known key (given ['exact']) (did you mean 'gates'?)"),
-    ("pool = ", "pol = ", ":7: matrix[0].pool: is missing"),
+    ("pool = ", "pol = ", ":11: matrix[0].pol: is no known key (given ['bf16']) (did you mean 'policy' or 'pool'?)"),
     ('"bf16"', '"bf17"', ":11: matrix[0].pool[0]: 'bf17' isn't allowed; allowed: 'fp32', 'bf16' or 'fp16'"),
     ("every = 64", "evry = 64", ":12: matrix[0].policy.evry: is no known key (given 64) (did you mean 'every'?)"),
     ("name = ", "name ", ":2:6: malformed TOML"),
@@ -85,6 +85,33 @@ def test_a_broken_suite_is_named_with_its_line(
     outcome = replaycheck("run", path, "--dry-run", "--no-calibrate")
     assert (outcome.code, outcome.out) == (2, "")
     assert said in outcome.err
+
+
+NUMBERS = [
+    ("compare", "a", "b", "--no-worse", "--margin"),
+    ("trace", "synth", "--like", "suite:quick", "--out", "x", "--scale"),
+    ("trace", "import", "auto", "x", "--out", "y", "--scale"),
+    ("probe", "kernels", "--total"),
+]
+
+
+@pytest.mark.parametrize("words", NUMBERS, ids=" ".join)
+@pytest.mark.parametrize("value", ["nan", "-1", "x"])
+def test_a_number_that_is_none_is_refused(words: tuple[str, ...], value: str, replaycheck: Callable) -> None:
+    outcome = replaycheck(*words, value)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert f"Invalid value for '{words[-1]}'" in outcome.err
+
+
+def test_a_misspelt_key_of_a_gate_file_has_its_line(replaycheck: Callable, tmp_path: Path) -> None:
+    path = tmp_path / "gates.toml"
+    shipped = (ROOT / "replaycheck" / "gates" / "exact.toml").read_text(encoding="utf-8")
+    line = shipped[: shipped.index("metric = ")].count("\n") + 1
+    path.write_text(shipped.replace("metric = ", "metrik = ", 1), encoding="utf-8")
+    outcome = replaycheck("run", "--gates", path, "--dry-run", "--no-calibrate")
+    assert outcome.code == 2
+    assert f"line {line}: gate[0].metrik: is no known key" in outcome.err
+    assert "(did you mean 'metric'?)" in outcome.err
 
 
 def test_a_floor_that_isnt_there_is_told_how_to_get_one(replaycheck: Callable, tmp_path: Path) -> None:

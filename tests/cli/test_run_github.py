@@ -18,16 +18,12 @@ from tests import synthetic_run as syn
 Command = Callable[..., Any]
 
 
-def louder(found: dict[str, Any]) -> dict[str, Any]:
-    return syn.in_warm(found, turns=syn.turns(True, syn.noise(0.5)))
-
-
 @pytest.fixture
 def replayed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that fails, without the replay."""
 
     def run_whole(settings: object, how: object, out: Path, *rest: object) -> tuple[Run, object]:
-        result = made.whole(out, louder)
+        result = made.whole(out, syn.louder)
         return Run(out), result
 
     monkeypatch.setattr("replaycheck.replay.run.run_whole", run_whole)

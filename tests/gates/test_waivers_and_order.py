@@ -46,11 +46,7 @@ def gate(
     return GATE.format(name=name, metric=metric, effect=effect, bound=bound, more=more)
 
 
-def louder(found: dict[str, Any]) -> dict[str, Any]:
-    return syn.in_warm(found, turns=syn.turns(True, syn.noise(0.5)))
-
-
-def run_with(tmp_path: Path, text: str, change: made.Change = louder) -> Result:
+def run_with(tmp_path: Path, text: str, change: made.Change = syn.louder) -> Result:
     path = tmp_path / "mine.toml"
     path.write_text(HEAD + text)
     run = made.started(tmp_path / "run")
@@ -186,7 +182,7 @@ def test_without_a_policy_the_verdict_has_its_own_code() -> None:
 def test_the_command_line_shows_them(replaycheck: Callable[..., Any], tmp_path: Path) -> None:
     """An expired waiver exits 1, too few traces 6, and nothing compared 5; the policy changes the code and nothing else."""
     made.whole(tmp_path / "run")
-    made.whole(tmp_path / "loud", louder)
+    made.whole(tmp_path / "loud", syn.louder)
     waived, few, none = (tmp_path / f"{name}.toml" for name in ("waived", "few", "none"))
     waived.write_text(HEAD + gate("bits") + WAIVER.format(expires="2020-02-29"))
     few.write_text((HEAD + gate("bits")).replace("min_traces = 1", "min_traces = 64"))
@@ -212,7 +208,7 @@ def test_a_floor_of_too_few_traces_fails_nothing(tmp_path: Path, least: int, ver
     path = tmp_path / "mine.toml"
     path.write_text(HEAD + text.replace("min_traces = 1", f"min_traces = {least}"))
     run = made.started(tmp_path / "run")
-    made.fill(run, louder, PoolDtype.FP32)
+    made.fill(run, syn.louder, PoolDtype.FP32)
     result = made.judged(run, pool=PoolDtype.FP32, gates=[str(path)])
     (found,) = result.gates
     assert found.value.value is not None and found.bound is not None and found.value.value > found.bound

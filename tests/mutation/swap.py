@@ -26,7 +26,7 @@ class Functions:
     def __init__(self, folder: Path) -> None:
         self.found: dict[tuple[str, str, int], list[FunctionType]] = {}
         for each in gc.get_objects():
-            if isinstance(each, FunctionType) and each.__code__.co_filename.startswith(f"{folder}/"):
+            if type(each) is FunctionType and each.__code__.co_filename.startswith(f"{folder}/"):
                 self.found.setdefault(_key(each.__code__), []).append(each)
 
     def swap(self, root: Path, mutant: Mutant) -> bool:

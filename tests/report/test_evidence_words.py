@@ -74,3 +74,13 @@ def test_a_divergence_at_the_first_token_has_no_mean_before_it(
     text = " ".join(summary_text(read_result(Run(run := write_run(fault=True))), run).split())
     assert " nat there, mean " in text and " after it in this answer." in text
     assert "before and" not in text and "–" not in text.partition("Tokens:")[2].partition(".")[0]
+
+
+@pytest.mark.parametrize(("verdict", "helps"), [("fail", True), ("inconclusive", False)])
+def test_a_bound_that_would_pass_is_said_where_another_bound_would_help(
+    write_run: Write, verdict: str, helps: bool
+) -> None:
+    result = read_result(Run(write_run()))
+    gate = result.gates[0].model_copy(update={"verdict": verdict, "passing_bound": 7.0})
+    text = summary_text(result.model_copy(update={"gates": (gate, *result.gates[1:])}), Path("run"))
+    assert (", 7 would pass" in text) is helps
