@@ -85,6 +85,8 @@ def _verdict(gate: Gate, measured: Measured, bound: Bound) -> GateVerdict:
     A bound over a floor is an estimate itself: one trace of 12 positions exceeds 3 times its own F_num in 1 of 17 clean
     suites. So a floor of fewer traces than the gate needs can't fail it.
     """
+    if measured.unfit:
+        return "not-judged"
     value = measured.estimate.value
     if _over(measured, bound):
         return "inconclusive" if _floor_too_small(gate, bound) else "fail"
@@ -151,6 +153,8 @@ def _scope(scope: Scope) -> str:
 def _sentence(gate: Gate, measured: Measured, bound: Bound, verdict: GateVerdict) -> str:
     if verdict == "fail":
         return f"{measured.words}, more than {_bound(bound)}; worst in {measured.worst}."
+    if verdict == "not-judged":
+        return f"Not judged: {measured.unfit}."
     if verdict == "vacuous":
         return f"{measured.words}, which proves nothing: {measured.vacuous}."
     if verdict == "inconclusive":

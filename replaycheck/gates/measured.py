@@ -22,7 +22,7 @@ class Measured:
         worst: where the value was reached.
         traces: the evidence; None where traces aren't (probes).
         words: "12 of 3,400 positions differ in bits".
-        vacuous: why nothing was measured.
+        vacuous: why nothing was measured. unfit: why a run of this matrix holds nothing that the metric is about.
         bound: None for the gate's own constant.
         decided: pass, fail or inconclusive, of a metric that decides by an interval; None: the value does.
         high_decides: the value passes only if the interval's upper end is within the bound, too.
@@ -45,6 +45,7 @@ class Measured:
     power_of: str = ""
     needed: int | None = None
     passing: float | None = None
+    unfit: str = ""
 
 
 def nothing(why: str, traces: int | None) -> Measured:

@@ -108,10 +108,12 @@ def conv_unequal(evidence: Evidence, gate: Gate) -> Measured:
 
 def bf16_like_states(evidence: Evidence, gate: Gate) -> Measured:
     """States in an fp32 or fp16 pool whose every element fits bf16: they were rounded to it before they were stored."""
+    audits = list(evidence.audits_in(gate.scope))
+    if audits and all(evidence.arm[audit.arm].pool is PoolDtype.BF16 for audit in audits):
+        found = nothing("every state is in a bf16 pool", evidence.traces)
+        return replace(found, unfit="every pool is bf16, so its states fit bf16 as they should")
     seen = [
-        audit
-        for audit in evidence.audits_in(gate.scope)
-        if evidence.arm[audit.arm].pool is not PoolDtype.BF16 and audit.min_share is not None
+        audit for audit in audits if evidence.arm[audit.arm].pool is not PoolDtype.BF16 and audit.min_share is not None
     ]
     events = {f"{audit.arm}, {audit.label}, layer {audit.layer}, head {audit.head}": audit.bf16_like for audit in seen}
     states = sum(audit.states for audit in seen)

@@ -41,7 +41,7 @@ def summary(gates: Sequence[GateResult], evidence: Evidence) -> Summary:
     codes = [_CODES[gate.verdict] for gate in gates]
     if evidence.state_dtype is not None and evidence.state_dtype.another:
         codes.append(ExitCode.INCONCLUSIVE)
-    if not gates or any(cell.vacuous for cell in evidence.cells):
+    if all(gate.verdict == "not-judged" for gate in gates) or any(cell.vacuous for cell in evidence.cells):
         codes.append(ExitCode.VACUOUS)
     code = exit_code(codes)
     return Summary(

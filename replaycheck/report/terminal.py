@@ -149,13 +149,18 @@ def _gates(gates: tuple[GateResult, ...], width: int) -> list[str]:
         ),
     ]
     bad = [gate for gate in gates if gate.verdict != "pass"]
-    for gate in bad[:LISTED]:
-        value = f"value {number(gate.value.value)}, bound {number(gate.bound)}, n = {number(gate.value.n)}"
-        if gate.passing_bound is not None and gate.verdict == "fail":
-            value += f", {number(gate.passing_bound)} would pass"
-        where = f", at {gate.worst}" if gate.worst else ""
-        lines.append(shorten(f"  {gate.verdict} {gate.name}: {value}{where}", width))
+    lines += [shorten(_gate(gate), width) for gate in bad[:LISTED]]
     return lines + ([f"  and {len(bad) - LISTED} more in the report"] if len(bad) > LISTED else [])
+
+
+def _gate(gate: GateResult) -> str:
+    if gate.verdict == "not-judged":
+        return f"  not judged {gate.name}: {gate.sentence.removeprefix('Not judged: ').removeprefix('Not judged, ')}"
+    value = f"value {number(gate.value.value)}, bound {number(gate.bound)}, n = {number(gate.value.n)}"
+    if gate.passing_bound is not None and gate.verdict == "fail":
+        value += f", {number(gate.passing_bound)} would pass"
+    where = f", at {gate.worst}" if gate.worst else ""
+    return f"  {gate.verdict} {gate.name}: {value}{where}"
 
 
 def _next(result: Result, run_path: Path) -> list[str]:

@@ -17,7 +17,8 @@ from .semantics import LogprobSemantics
 Verdict = Literal["pass", "fail", "inconclusive", "vacuous"]
 
 GateVerdict = Literal["pass", "fail", "inconclusive", "vacuous", "waived", "not-judged"]
-"""waived: it fails, and a waiver allows that. not-judged: an earlier stage of the fixed sequence failed."""
+"""waived: it fails, and a waiver allows that. not-judged: an earlier stage of the fixed sequence failed, or the run's matrix
+holds nothing that the gate is about."""
 
 
 class ArmResult(Record):
@@ -209,7 +210,7 @@ class Summary(Record):
     inconclusive: int
     vacuous: int
     waived: int = 0
-    not_judged: int = Field(default=0, description="after a failure of an earlier stage of their file")
+    not_judged: int = Field(default=0, description="after a failure of an earlier stage, or not about this matrix")
     verdict: Verdict
     exit_code: int
     traces: int

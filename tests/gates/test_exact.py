@@ -106,12 +106,28 @@ def test_conv_bytes_after_an_fp32_pool_must_be_those_of_split_in_every_layer(tmp
     assert gate(made.judged(run, pool=PoolDtype.FP32), "conv-bytes").value.value == 2
 
 
-def test_a_bf16_pool_alone_gives_provenance_nothing_to_judge(tmp_path: Path) -> None:
+def test_a_bf16_pool_alone_is_nothing_that_provenance_is_about(tmp_path: Path) -> None:
     run = made.started(tmp_path / "run")
     made.fill(run, pool=PoolDtype.BF16)
     result = made.judged(run, pool=PoolDtype.BF16)
-    assert gate(result, "provenance").verdict == "vacuous"
-    assert result.summary.exit_code == 5
+    found = gate(result, "provenance")
+    assert (found.verdict, found.value.value) == ("not-judged", None)
+    assert found.sentence == "Not judged: every pool is bf16, so its states fit bf16 as they should."
+    assert (result.summary.not_judged, result.summary.exit_code) == (1, 0)
+
+
+def test_a_run_whose_only_gate_is_about_something_else_is_vacuous(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(
+        'schema = "replaycheck.gates/1"\nname = "mine"\n'
+        '[[gate]]\nname = "only"\nmetric = "bf16-like-states"\nbound = 0\nwhy = "a test"\n'
+        'admitted_by = "bf16-snapshot"\nmin_traces = 1\n'
+    )
+    run = made.started(tmp_path / "run")
+    made.fill(run, pool=PoolDtype.BF16)
+    result = made.judged(run, pool=PoolDtype.BF16, gates=[str(file)])
+    assert [each.verdict for each in result.gates] == ["not-judged"]
+    assert result.summary.verdict == "vacuous"
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ SLOWER, AT_LEAST = 5, 10
 """Limit of CPU: so many times what its tests take unchanged, and seconds for the fork and imports on top. A single test has
 the same limit, so that a loop without an end isn't given the time of all the tests that come after it."""
 
-SHORT = 1
+SHORT = 0.1
 """Seconds of CPU, under coverage: the most that a test may take to be asked about what another module does at import."""
 
 PROGRESS = 50

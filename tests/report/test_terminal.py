@@ -56,6 +56,15 @@ def test_a_failed_gate_says_which_bound_would_have_passed(write_run: Write) -> N
     )
 
 
+@pytest.mark.parametrize("how", ["Not judged: ", "Not judged, "])
+def test_a_gate_that_isnt_judged_says_why(write_run: Write, how: str) -> None:
+    run = write_run()
+    result = result_of(run)
+    other = result.gates[0].model_copy(update={"verdict": "not-judged", "sentence": f"{how}every pool is bf16."})
+    text = summary_text(result.model_copy(update={"gates": (other, *result.gates[1:])}), run)
+    assert f"not judged {other.name}: every pool is bf16." in text
+
+
 def test_what_doesnt_fit_is_counted(write_run: Write) -> None:
     run = write_run(fault=True)
     result = result_of(run)

@@ -72,6 +72,7 @@ def test_the_width_is_the_next_multiple_of_the_columns(tokens: int, width: int) 
 
 def test_without_padding_a_pass_is_its_rows() -> None:
     assert compute(some_rows(5, 1), None) == Compute(tuple(some_rows(5, 1)))
+    assert compute(some_rows(3, 5), None).padding == 0
 
 
 @settings(max_examples=60, deadline=None)

@@ -34,7 +34,7 @@ class Match:
 class RadixTree:
     """Keys are cut to multiples of ``page`` tokens."""
 
-    def __init__(self, page: int = 1) -> None:
+    def __init__(self, page: int) -> None:
         self._page = page
         self.root = Node(0, (), None)
         self._owners: dict[str, Node] = {}

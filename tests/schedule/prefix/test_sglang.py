@@ -10,8 +10,8 @@ from replaycheck.schedule.prefix.radix import RadixTree
 from replaycheck.schedule.prefix.sglang import Track, prefill_track
 from replaycheck.schedule.requests import plan_group, plan_requests
 from replaycheck.schedule.simulate import simulate
-from replaycheck.schedule.steps import Checkpoint, Compute, Copy, Written
-from replaycheck.schema.arm import Compiler
+from replaycheck.schedule.steps import Checkpoint, Clear, Compute, Copy, Written
+from replaycheck.schema.arm import Compiler, Kernel
 from replaycheck.schema.policy import SglangPolicy
 from replaycheck.schema.trace import BatchMates
 from replaycheck.state_probes.groups import chain, group, turn, with_events
@@ -67,7 +67,7 @@ def test_snapshots_of_three_extends_in_one_pass_read_their_own_chunks() -> None:
 
 
 def test_a_split_leaves_the_state_with_the_lower_node_and_cuts_hits_back() -> None:
-    tree, numbers = RadixTree(), tuple(range(300))
+    tree, numbers = RadixTree(page=1), tuple(range(300))
     assert tree.insert(numbers, Checkpoint("deep", 0, 256, Written.FINAL))
     other = (*numbers[:101], *range(1000, 1200))
     found = tree.match(other, 250)
@@ -79,7 +79,7 @@ def test_a_split_leaves_the_state_with_the_lower_node_and_cuts_hits_back() -> No
 
 
 def test_a_leaf_that_loses_its_state_goes_with_the_stateless_nodes_above_it() -> None:
-    tree, numbers = RadixTree(), tuple(range(300))
+    tree, numbers = RadixTree(page=1), tuple(range(300))
     deep = Checkpoint("deep", 0, 256, Written.FINAL)
     tree.insert(numbers, deep)
     tree.match((*numbers[:101], 7777), 101)
@@ -149,6 +149,15 @@ def test_decode_snapshots_alternate_between_two_slots_and_the_last_is_stored() -
     slots = [step.destination for step in schedule.steps if isinstance(step, Copy)]
     assert slots[0] == slots[2] != slots[1]
     assert simulate(schedule).owners == {slots[0]: "r0@192"}
+
+
+def test_with_unlike_kernels_the_track_that_stores_is_copied_and_the_other_is_not() -> None:
+    """Two tracks decode the answer; each snapshot is one copy, of the second track's slot, which began second."""
+    unlike = arm_of(Compiler.WARM, GRIDS, (Kernel.CHUNK, Kernel.RECURRENT))
+    schedule = compile_schedule(chain(40, 170), unlike)
+    clears = [step.slot for step in schedule.steps if isinstance(step, Clear)]
+    copies = [(step.checkpoint, step.source) for step in schedule.steps if isinstance(step, Copy)]
+    assert copies == [(name, clears[1]) for name in ("r0@64", "r0@128", "r0@192")]
 
 
 def test_the_last_answer_token_is_never_in_a_state() -> None:

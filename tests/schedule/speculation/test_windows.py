@@ -73,6 +73,7 @@ def test_made_up_drafts_are_windows_of_their_answer(
         ({"method": Rollback.SLOTS, "pool": PoolDtype.FP16}, "fp16 needs"),
         ({"method": Rollback.COPY, "interval": 7}, "could cross two"),
         ({"method": Rollback.COPY, "width": 0}, "must be at least 1"),
+        ({"method": Rollback.COPY, "history": 0}, "history of 0: both must be at least 1"),
     ],
 )
 def test_settings_that_fail_late_in_an_engine_are_refused_early(fields: dict[str, Any], words: str) -> None:
@@ -84,3 +85,4 @@ def test_settings_at_the_limit_are_accepted() -> None:
     assert Setup(Rollback.RECOVER, 8, PoolDtype.BF16, block=8).block == 8
     assert Setup(Rollback.REPLAY, 8, PoolDtype.FP16, capacity=8).capacity == 8
     assert Setup(Rollback.COPY, 8, PoolDtype.FP16, interval=8).interval == 8
+    assert Setup(Rollback.SLOTS, 1, history=1).history == 1
