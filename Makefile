@@ -44,7 +44,8 @@ coverage: .venv/.installed-dev
 		$(COVERED:%=tests/%) tests/cli/test_schema.py
 	@for each in $(COVERED); do $(BIN)/coverage report --include="replaycheck/$$each/*" --skip-covered --fail-under=90 || exit; done
 
-# Results are kept in build/mutation, so a run that was stopped goes on. Not in make test: half an hour.
+# Results are kept in build/mutation, so a run that was stopped goes on, and only what changed is tried again. Not in make
+# test: from nothing it takes hours.
 mutation: .venv/.installed-dev
 	@code=0; for each in stats gates schedule; do \
 		$(BIN)/python -m tests.mutation.mutate replaycheck/$$each tests/$$each --jobs 2 || code=1; done; exit $$code
