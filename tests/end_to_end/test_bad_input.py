@@ -91,14 +91,14 @@ def test_an_output_folder_that_is_no_run_stays_as_it_was(tmp_path: Path, replayc
     ("options", "words"),
     [
         (("--preset", "nonsense"), ("nonsense", "quick")),
-        (("--fault", "nonsense"), ("nonsense", "bf16-snapshot")),
+        (("--fault", "nonsense"), ("nonsense", "selftest --list")),
         (("--recipe", "nonsense"), ("nonsense", "sglang")),
         (("--gates", "nonsense"), ("nonsense", "exact")),
         (("--traces", "suite:nonsense"), ("nonsense", "quick")),
     ],
     ids=lambda value: value[0] if isinstance(value[0], str) and value[0].startswith("--") else "",
 )
-def test_unknown_names_are_refused_with_the_choices(
+def test_unknown_names_are_refused_with_the_choices_or_where_they_are(
     options: tuple[str, ...], words: tuple[str, ...], tmp_path: Path, replaycheck: Run
 ) -> None:
     expect(replaycheck("run", *options, "--out", tmp_path / "run"), 2, *words)
@@ -111,8 +111,8 @@ def test_an_unknown_pool_dtype_is_refused_with_the_choices(tiny_suite: Path, tmp
     expect(replaycheck("run", suite, "--out", tmp_path / "run"), 2, "bad.toml", "fp32")
 
 
-def test_an_unknown_finding_code_is_refused_with_the_choices(replaycheck: Run) -> None:
-    expect(replaycheck("explain", "RC999"), 2, "RC999", "RC101")
+def test_an_unknown_finding_code_is_refused_with_where_all_are(replaycheck: Run) -> None:
+    expect(replaycheck("explain", "RC999"), 2, "RC999", "`replaycheck explain`")
 
 
 def test_cuda_without_a_gpu_is_an_environment_error(
