@@ -16,20 +16,9 @@ import pytest
 from replaycheck.cli.main import cli, invoke
 from tests.docs.blocks import ROOT, Block, Line, command_lines
 from tests.docs.commands import wrong
+from tests.suites import suite_text
 
-SUITE = """schema = "replaycheck.suite/1"
-name = "small"
-traces = ["small.jsonl"]
-gates = ["exact"]
-recipe = "sglang"
-
-[[matrix]]
-history = ["chunk"]
-tail = ["chunk"]
-answers = ["decoded"]
-pool = ["fp32", "bf16"]
-policy = { every = 64, turn_end = true }
-"""
+SUITE = suite_text("small", "small.jsonl")
 
 #: Not run, and why not. An example belongs to the first entry that it begins with.
 PARSED = {

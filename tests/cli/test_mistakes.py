@@ -16,22 +16,11 @@ from replaycheck.diagnose.shrink.choose import _refuse_unknown
 from replaycheck.errors import UsageError
 from replaycheck.faults.shipped import FAULTS
 from replaycheck.schema.arm import Effect
+from tests.suites import suite_text
 
 ROOT = Path(__file__).resolve().parents[2]
 
-SUITE = """schema = "replaycheck.suite/1"
-name = "mine"
-traces = ["suite:quick"]
-gates = ["exact"]
-recipe = "sglang"
-
-[[matrix]]
-history = ["chunk"]
-tail = ["chunk"]
-answers = ["decoded"]
-pool = ["bf16"]
-policy = { every = 64, turn_end = true }
-"""
+SUITE = suite_text("mine", "suite:quick", ("bf16",))
 
 MISSPELT = [
     (("rnu",), "'rnu' is no verb (did you mean 'run'?)"),

@@ -9,23 +9,11 @@ import pytest
 from replaycheck.assets import trace_suite
 from replaycheck.traces.read import read_groups
 from replaycheck.traces.write import write_groups
+from tests.suites import suite_text
 
 GROUPS = ("one_token_and_full_hit", "edges_64")
 
-SUITE = """
-schema = "replaycheck.suite/1"
-name = "tiny"
-traces = ["tiny.jsonl"]
-gates = ["exact"]
-recipe = "sglang"
-
-[[matrix]]
-history = ["chunk"]
-tail = ["chunk"]
-answers = ["prefilled"]
-pool = ["fp32", "bf16", "fp16"]
-policy = { every = 64 }
-"""
+SUITE = suite_text("tiny", "tiny.jsonl", ("fp32", "bf16", "fp16"), answers="prefilled", policy="every = 64")
 
 
 @pytest.fixture(scope="session")

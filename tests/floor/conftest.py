@@ -9,23 +9,11 @@ import pytest
 from replaycheck.replay.settings import Settings, resolve
 from replaycheck.state_probes.groups import chain
 from replaycheck.traces.write import write_groups
+from tests.suites import suite_text
 from tests.tensors import model as model
 from tests.tensors import one_thread as one_thread
 
-SUITE = """
-schema = "replaycheck.suite/1"
-name = "small"
-traces = ["traces.jsonl"]
-gates = ["exact"]
-recipe = "sglang"
-
-[[matrix]]
-history = ["chunk"]
-tail = ["chunk"]
-answers = ["decoded"]
-pool = ["fp32", "bf16"]
-policy = { every = 64, turn_end = true }
-"""
+SUITE = suite_text("small", "traces.jsonl")
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,7 @@ import pytest
 
 from replaycheck.bench.sessions import Shape, write_sessions
 from replaycheck.replay import batches
+from tests.suites import suite_text
 
 ROOT = Path(__file__).parent.parent.parent
 SESSIONS = 60
@@ -21,20 +22,6 @@ PART = 200
 
 NOT_COMPARED = {"environment.json", "log.txt", "report.html", "junit.xml", "summary.md"}
 
-SUITE = """
-schema = "replaycheck.suite/1"
-name = "null"
-traces = ["sessions.jsonl"]
-gates = ["GATES"]
-recipe = "sglang"
-
-[[matrix]]
-history = ["chunk"]
-tail = ["chunk"]
-answers = ["decoded"]
-pool = ["bf16"]
-policy = { every = 64, turn_end = true }
-"""
 
 GATES = """
 schema = "replaycheck.gates/1"
@@ -90,7 +77,9 @@ def suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("null")
     write_sessions(folder / "sessions.jsonl", SESSIONS, SHAPE)
     (folder / "gates.toml").write_text(GATES)
-    (folder / "suite.toml").write_text(SUITE.replace("GATES", str(folder / "gates.toml")))
+    (folder / "suite.toml").write_text(
+        suite_text("null", "sessions.jsonl", ("bf16",), gates=str(folder / "gates.toml"))
+    )
     return folder / "suite.toml"
 
 
