@@ -38,8 +38,8 @@ def files(samples: Path) -> list[Path]:
 
 
 def test_every_file_is_recognised_imported_and_valid(samples: Path, replaycheck: Callable, tmp_path: Path) -> None:
-    for path in files(samples):
-        out = tmp_path / "out.jsonl"
+    for number, path in enumerate(files(samples)):
+        out = tmp_path / f"{number}.jsonl"
         outcome = replaycheck(
             "trace", "import", "auto", path, "--out", out, "--max-tokens", 400, "--max-traces", 3, "--json"
         )
