@@ -78,11 +78,12 @@ def assert_kernel(
     sizes: Sizes | None = None,
     seed: int = 0,
 ) -> tuple[ProbeCell, ...]:
-    """Fail if a property is broken, or is noise where it must be exact; otherwise return the cells.
+    """Fail if a property is broken, or isn't exact where it must be; otherwise return the cells.
 
     Args:
-        exact: properties whose bits must be the same, such as ``alone`` of a batch-invariant kernel. The other arguments
-            are those of :func:`probe_kernel`.
+        exact: of the properties asked for, those whose bits must be the same, such as ``alone`` of a batch-invariant
+            kernel. One that the kernel can't be asked fails, too: nothing was shown. The other arguments are those of
+            :func:`probe_kernel`.
 
     Raises:
         AssertionError: for each such property what differs, how many elements, the worst with its index and both values,
@@ -101,7 +102,7 @@ def assert_kernel(
         sizes=sizes,
         seed=seed,
     )
-    bad = [cell for cell in cells if cell.verdict == "broken" or (cell.property in exact and cell.verdict == "noise")]
+    bad = [cell for cell in cells if cell.verdict == "broken" or (cell.property in exact and cell.verdict != "exact")]
     if bad:
         name = str(getattr(kernel, "name", getattr(kernel, "__name__", "kernel")))
         raise AssertionError("\n".join(_failure(cell, name, recipe, seed) for cell in bad))
@@ -109,8 +110,9 @@ def assert_kernel(
 
 
 def _failure(cell: ProbeCell, name: str, recipe: str, seed: int) -> str:
-    must = "; it must be exact" if cell.verdict == "noise" else ""
-    lines = [f"{name} under recipe {recipe}: {cell.property} is {cell.verdict}{must}", f"  {cell.sentence}"]
+    must = "" if cell.verdict == "broken" else "; it must be exact"
+    said = "can't be asked" if cell.verdict == "can't" else f"is {cell.verdict}"
+    lines = [f"{name} under recipe {recipe}: {cell.property} {said}{must}", f"  {cell.sentence}"]
     if cell.example:
         lines.append(f"  smallest example: {cell.example}")
     if cell.number is not None and cell.predicted is not None:

@@ -50,6 +50,14 @@ def test_noise_fails_where_bits_must_be_the_same() -> None:
         assert_kernel(noisy, recipe="sglang", properties=["batch"], exact=["batch"])
 
 
+def test_what_cannot_be_asked_is_no_proof_of_equal_bits() -> None:
+    options = {"recipe": "sglang", "properties": ["snapshot"], "form": "recurrent"}
+    (cell,) = assert_kernel(RECURRENT_CPU.forward, **options)  # type: ignore[arg-type]
+    assert cell.verdict == "can't"
+    with pytest.raises(AssertionError, match="snapshot can't be asked; it must be exact"):
+        assert_kernel(RECURRENT_CPU.forward, exact=["snapshot"], **options)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("options", "words"), [({"recipe": "none"}, "unknown recipe"), ({"properties": ["none"]}, "unknown property")]
 )
